@@ -138,7 +138,7 @@ impl EventBroadcaster {
     /// as by [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
     /// Unlike `v1`, the API requires a component that is a qualified name, such as `example.com/website-controller`. A
-    /// missing action is set to the reason, and a missing host to that of this machine. A message is cut at 1024 bytes;
+    /// missing action is set to the reason, and a missing host to the name of this machine. A message is cut at 1024 bytes;
     /// a reason, action or instance at 128 bytes.
     ///
     /// # Panics

@@ -16,7 +16,7 @@ impl Files {
     ///
     /// - New entries and the current context go to the first file that exists, or to the first file if none exists.
     ///   Changes of extensions and of unknown fields also go there, because their origin is unknown.
-    /// - Unchanged entries stay as they are. A file that is written loses its comments, anchors and repeated keys, and
+    /// - Unchanged entries are kept. A file that is written loses its comments, anchors and repeated keys, and
     ///   becomes UTF-8.
     /// - A file is written in place, as kubectl does: it keeps its owner, mode, inode and links. A new file has the
     ///   mode 0600. Missing directories are created.

@@ -66,7 +66,7 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The request, as far as it was built.
+        /// The incomplete request.
         request: Arc<RequestLine>,
         /// Why the request is invalid.
         source: InvalidRequest,

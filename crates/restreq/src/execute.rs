@@ -41,7 +41,7 @@ enum Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The timeout for reading a failure's body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Headers added to those of the request: `Accept`, `User-Agent`, `Authorization` and `Host`.
+/// Headers that the client adds to a request: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {

@@ -79,7 +79,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 
     /// As [`read`](Self::read), but does not use a read that started earlier.
-    pub(crate) async fn read_anew(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
+    pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
             earlier.over().await;
@@ -173,7 +173,7 @@ mod tests {
         let later = |time| tokio::time::advance(time);
         let (read, ()) = tokio::join!(reader.read(first), later(TIMEOUT + Duration::from_secs(1)));
         assert_eq!(read, Err("reading it takes too long"));
-        let read = reader.read_anew(|| panic!("a second read")).await;
+        let read = reader.read_again(|| panic!("a second read")).await;
         assert_eq!(read, Err("reading it takes too long"), "the next call does not wait either");
 
         go.send(()).unwrap();
@@ -231,11 +231,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn read_anew_starts_after_the_read_in_flight() {
+    async fn read_again_starts_after_the_read_in_flight() {
         let reader = FileReader::new("a file");
         let (go, first) = gated(1);
         let tell = async { go.send(()).unwrap() };
-        let (one, other, ()) = tokio::join!(reader.read(first), reader.read_anew(|| 2), tell);
+        let (one, other, ()) = tokio::join!(reader.read(first), reader.read_again(|| 2), tell);
         assert!(one.is_ok(), "the result may be newer");
         assert_eq!(other, Ok(2));
     }

@@ -22,9 +22,9 @@ use crate::RestClient;
 /// whose definition was just created is found. Concurrent misses share one fetch, and at least a second passes between
 /// two fetches.
 ///
-/// It fetches all groups in two documents (aggregated discovery), or group by group if the server does not support
-/// that. A group that does not respond, such as that of an extension server that is down, is left out. Errors about
-/// missing resources name such groups.
+/// It fetches all groups in two documents (aggregated discovery), or group by group if the server does not support that.
+/// A group that does not respond is left out, for example if its extension server is down. Errors about missing resources
+/// name such groups.
 ///
 /// # Examples
 ///

@@ -317,7 +317,7 @@ fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
 /// rustls's prefix of an alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and those of older versions). With any other
+/// Alerts that are sent only during a handshake (RFC 8446, section 6.2, and alerts from older versions). With any other
 /// alert, such as an internal error, the server may have started to process a request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",

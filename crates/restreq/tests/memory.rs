@@ -1,4 +1,4 @@
-//! Peak memory while reading a large list. There is only one test, because the peak is that of the whole process.
+//! Peak memory while reading a large list. There is only one test, because the peak covers the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};

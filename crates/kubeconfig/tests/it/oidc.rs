@@ -93,7 +93,7 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // Not while another program writes the file, nor after the user has another login or was removed.
+    // Not while another program writes the file, and not after the user has another login or was removed.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

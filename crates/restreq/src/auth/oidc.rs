@@ -163,7 +163,7 @@ impl OidcLogin {
             return Ok((self.issuer.clone(), target.into()));
         }
         let (of, config) = (origin.to_owned(), self.config.clone());
-        let made = self.elsewhere.read_anew(move || {
+        let made = self.elsewhere.read_again(move || {
             let made = client(&of, &config).map_err(|error| error.to_string());
             (of, made)
         });
@@ -232,7 +232,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The discovery document of an issuer, as far as it is needed here.
+/// The parts of an issuer's discovery document that are needed here.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,

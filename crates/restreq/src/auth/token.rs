@@ -51,7 +51,7 @@ impl TokenFile {
 
     /// Reads the file now, even if the token is recent.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
-        self.note(self.reader.read_anew(self.reading()).await)
+        self.note(self.reader.read_again(self.reading()).await)
     }
 
     fn reading(&self) -> impl FnOnce() -> Result<HeaderValue, AuthError> + use<> {

@@ -12,7 +12,7 @@ use crate::oversized::BoundedBuffer;
 /// Splits a list into its items while its body arrives. Only one item and the envelope, which is everything around the
 /// items, are in memory.
 ///
-/// The result for a complete body is the same as that of a JSON parser. A body that is not JSON is rejected at the
+/// A complete body has the same result as with a JSON parser. A body that is not JSON is rejected at the
 /// first invalid byte. An item within one chunk is not copied, and an item above the limit is skipped. It does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,

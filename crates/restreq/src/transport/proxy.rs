@@ -31,7 +31,7 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy, or that of the environment: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
+    /// Returns the configured proxy, or the environment's proxy: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
     /// `NO_PROXY`. The proxies of the environment are never used for localhost.
     pub(crate) fn choose(
         base: &Base,

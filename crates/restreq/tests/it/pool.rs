@@ -457,7 +457,7 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// Otherwise one stalled runtime of a program, such as that of a finished test, would block all others.
+/// Otherwise one stalled runtime of a program, such as a finished test's, would block all others.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

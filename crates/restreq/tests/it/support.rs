@@ -328,7 +328,7 @@ pub(crate) fn steady_clock() -> impl Drop {
     }))
 }
 
-/// Advances the client's clock, but not that of servers and plugins.
+/// Advances the client's clock, but not the clocks of servers and plugins.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;

@@ -89,7 +89,7 @@ async fn expect_two_polls_and_one_wake(client: RestClient) {
 }
 
 #[tokio::test]
-async fn get_polls_once_after_the_answer_and_never_wakes_itself() {
+async fn get_polls_once_after_response_and_never_wakes_itself() {
     let addr = serve(None).await;
     expect_two_polls_and_one_wake(RestClient::new(ClientConfig::new(format!("http://{addr}"))).unwrap()).await;
 }
