@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::{ApiError, Object, ObjectApi, Patch, PostOptions};
+use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::{Action, ReconcileError};
 
@@ -28,7 +28,7 @@ use crate::{Action, ReconcileError};
 ///
 /// ```
 /// use pintle_controller::add_finalizer;
-/// use pintle_meta::{ApiError, Object, ObjectApi, ObjectMeta, PostOptions};
+/// use pintle_meta::{ApiError, Object, ObjectApi, ObjectMeta, WriteOptions};
 /// use pintle_testing::Collection;
 ///
 /// #[derive(Debug, serde::Deserialize, serde::Serialize)]
@@ -41,7 +41,7 @@ use crate::{Action, ReconcileError};
 /// # async fn main() -> Result<(), ApiError> {
 /// let sites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
 /// let site = sites.get(&"team-a/blog".parse().unwrap()).await?;
-/// let options = PostOptions::default();
+/// let options = WriteOptions::default();
 /// let stored = add_finalizer(&sites, &site, "example.com/dns", &options).await?.unwrap();
 /// assert_eq!(stored.metadata.finalizers, ["example.com/dns"]);
 /// assert!(add_finalizer(&sites, &site, "example.com/dns", &options).await.unwrap_err().is_conflict());
@@ -52,7 +52,7 @@ pub async fn add_finalizer<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,
     finalizer: &str,
-    options: &PostOptions,
+    options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
     if object.metadata().is_terminating() || has_finalizer(object, finalizer) {
         return Ok(None);
@@ -78,7 +78,7 @@ pub async fn remove_finalizer<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,
     finalizer: &str,
-    options: &PostOptions,
+    options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
     if !has_finalizer(object, finalizer) {
         return Ok(None);
@@ -99,7 +99,7 @@ async fn set_finalizers<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,
     finalizers: &[String],
-    options: &PostOptions,
+    options: &WriteOptions,
 ) -> Result<T, ApiError> {
     if object.resource_version().is_empty() {
         let why = "the object has no resourceVersion, so it was not read from a server";
@@ -161,18 +161,18 @@ pub enum Cleanup {
 pub struct Finalizer<A> {
     api: A,
     name: String,
-    options: PostOptions,
+    options: WriteOptions,
 }
 
 impl<A> Finalizer<A> {
     /// A finalizer of that name, such as `example.com/dns`: a server accepts no name without a slash.
     pub fn new(api: A, name: impl Into<String>) -> Self {
-        Self { api, name: name.into(), options: PostOptions::default() }
+        Self { api, name: name.into(), options: WriteOptions::default() }
     }
 
     /// Writes with these options: with a field manager, say.
     #[must_use]
-    pub fn options(self, options: PostOptions) -> Self {
+    pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
     }
 

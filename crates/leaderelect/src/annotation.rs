@@ -1,8 +1,8 @@
 //! The lock in an annotation of a ConfigMap or Endpoints.
 
 use pintle_meta::{
-    ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Scope,
-    Time, TypeMeta,
+    ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Scope, Time, TypeMeta,
+    WriteOptions,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -98,7 +98,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         let types = TypeMeta { api_version: self.resource.group_version.to_string(), kind: self.resource.kind.clone() };
         let metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         let object = annotated(DynamicObject { types, metadata, ..DynamicObject::default() }, record)?;
-        locked(self.api.create(&object, &PostOptions::default()).await?, &self.resource.kind)
+        locked(self.api.create(&object, &WriteOptions::default()).await?, &self.resource.kind)
     }
 
     async fn update(
@@ -108,7 +108,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
     ) -> Result<Locked<DynamicObject>, ApiError> {
         comparable(base, &self.resource.kind)?;
         let object = annotated(base.clone(), record)?;
-        locked(self.api.update(&object, &PostOptions::default()).await?, &self.resource.kind)
+        locked(self.api.update(&object, &WriteOptions::default()).await?, &self.resource.kind)
     }
 }
 

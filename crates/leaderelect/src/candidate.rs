@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{
-    ApiError, ListWatch, MicroTime, ObjectApi, ObjectKey, ObjectMeta, PostOptions, TypeMeta, WatchEvent,
+    ApiError, ListWatch, MicroTime, ObjectApi, ObjectKey, ObjectMeta, TypeMeta, WatchEvent, WriteOptions,
 };
 use pintle_ratelimit::{Backoff, BackoffConfig};
 use serde::{Deserialize, Serialize};
@@ -209,7 +209,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
-        let options = PostOptions::default();
+        let options = WriteOptions::default();
         match found {
             None => self.api.create(&self.renewed(None), &options).await.map(|_| true),
             Some(found) if due || found.spec.is_pinged() => {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_core::Stream;
-use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
+use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Resource, WriteOptions};
 
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
@@ -242,7 +242,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
         let mut metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         metadata.labels = self.labels.clone();
-        locked(self.api.create(&Lease::new(metadata, record), &PostOptions::default()).await?)
+        locked(self.api.create(&Lease::new(metadata, record), &WriteOptions::default()).await?)
     }
 
     async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
@@ -251,7 +251,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
         lease.spec = base.spec.clone();
         lease.spec.put(record);
         lease.metadata.labels.extend(self.labels.clone());
-        locked(self.api.update(&lease, &PostOptions::default()).await?)
+        locked(self.api.update(&lease, &WriteOptions::default()).await?)
     }
 }
 

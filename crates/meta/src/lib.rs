@@ -73,8 +73,8 @@ pub use object::{Metadata, Object, OwnerRef, Resource};
 pub use object_meta::{ObjectMeta, OwnerReference, TypeMeta};
 pub use object_source::{Encoded, EncodedEvents, ObjectSource, Parts};
 pub use options::{
-    DeleteOptions, FieldValidation, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy,
-    ResourceVersionMatch, WatchOptions,
+    DeleteOptions, FieldValidation, ListOptions, Patch, Preconditions, PropagationPolicy, ResourceVersionMatch,
+    WatchOptions, WriteOptions,
 };
 pub use raw_object::{Oversized, RawObject};
 pub use redacted::{DecodeError, redacted_url};

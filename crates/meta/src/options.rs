@@ -100,22 +100,22 @@ impl ResourceVersionMatch {
     }
 }
 
-/// What a create, update or patch asks for beside its body.
+/// The options of a create, update or patch.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{FieldValidation, PostOptions};
+/// use pintle_meta::{FieldValidation, WriteOptions};
 ///
-/// let options = PostOptions {
+/// let options = WriteOptions {
 ///     field_manager: "website-controller".into(),
 ///     field_validation: Some(FieldValidation::Strict),
-///     ..PostOptions::default()
+///     ..WriteOptions::default()
 /// };
 /// assert!(!options.dry_run && !options.force);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PostOptions {
+pub struct WriteOptions {
     /// Do all but store it.
     pub dry_run: bool,
     /// Under which name the written fields are recorded. Empty: the user agent's.
@@ -126,7 +126,7 @@ pub struct PostOptions {
     pub force: bool,
 }
 
-impl PostOptions {
+impl WriteOptions {
     /// The options of a server-side apply by a controller: its name as field manager, and `force`, since a controller wants the fields
     /// that it applies whoever wrote them before.
     pub fn apply(field_manager: impl Into<String>) -> Self {

@@ -6,8 +6,8 @@ use futures_core::Stream;
 use serde::Serialize;
 
 use crate::{
-    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, RawObject, Resource,
-    WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, RawObject, Resource, WatchEvent,
+    WatchOptions, WriteOptions,
 };
 
 /// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
@@ -85,13 +85,13 @@ pub enum ListPart {
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ApiError, DynamicObject, ObjectApi, ObjectKey, PostOptions};
+/// use pintle_meta::{ApiError, DynamicObject, ObjectApi, ObjectKey, WriteOptions};
 ///
 /// async fn label(api: &impl ObjectApi<DynamicObject>, key: &ObjectKey) -> Result<DynamicObject, ApiError> {
 ///     loop {
 ///         let mut object = api.get(key).await?;
 ///         object.metadata.labels.insert("tier".into(), "front".into());
-///         match api.update(&object, &PostOptions::default()).await {
+///         match api.update(&object, &WriteOptions::default()).await {
 ///             Err(error) if error.is_conflict() => {}
 ///             done => return done,
 ///         }
@@ -103,28 +103,28 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Creates an object where its metadata says, and returns it as stored.
-    fn create(&self, object: &T, options: &PostOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
+    fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces an object. With a resourceVersion in its metadata, only if it has not changed since.
-    fn update(&self, object: &T, options: &PostOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
+    fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Replaces the status of an object, and nothing else of it.
-    fn update_status(&self, object: &T, options: &PostOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
+    fn update_status(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Changes an object in part.
     fn patch(
         &self,
         key: &ObjectKey,
         patch: &Patch,
-        options: &PostOptions,
+        options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
     /// Deletes an object, or asks for it where finalizers or a grace period hold it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// Server-side apply: all that the object holds is to be so, and belongs to the options' field manager from now on. Creates the
-    /// object if it is not there. [`PostOptions::apply`] makes the options.
-    fn apply(&self, object: &T, options: &PostOptions) -> impl Future<Output = Result<T, ApiError>> + Send
+    /// object if it is not there. [`WriteOptions::apply`] makes the options.
+    fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,
     {

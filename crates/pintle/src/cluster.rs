@@ -48,7 +48,7 @@ use crate::{ClusterConfig, Error};
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let cluster = Cluster::embedded().await?; // or `Cluster::infer()?`
 ///     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
-///     cluster.api().create(&map, &PostOptions::default()).await?;
+///     cluster.api().create(&map, &WriteOptions::default()).await?;
 ///
 ///     let maps = cluster.informer::<ConfigMap>();
 ///     maps.wait_for_sync().await?;

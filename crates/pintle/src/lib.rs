@@ -20,7 +20,7 @@
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let cluster = Cluster::embedded().await?;
 //!     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
-//!     cluster.api().create(&map, &PostOptions::default()).await?;
+//!     cluster.api().create(&map, &WriteOptions::default()).await?;
 //!
 //!     let maps = cluster.informer::<ConfigMap>();
 //!     let (lister, stop) = (maps.lister(), CancellationToken::new());
@@ -75,7 +75,7 @@
 //! | `#[derive(CustomResource)]` | a struct of your own and one line of [`meta::resource!`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
-//! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::PostOptions::apply`] |
+//! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
 //! | `Api::entry`, `and_modify`, `commit` | [`restreq::Api::create_or_update`], [`restreq::retry_on_conflict`] |
 //! | `await_condition`, `conditions::is_deleted` | [`restreq::Api::wait_for`], [`restreq::Api::wait_for_condition`], [`restreq::Api::wait_for_deletion`] |
 //! | `watcher`, `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |

@@ -11,7 +11,7 @@ pub use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, 
 pub use pintle_meta::{
     ApiError, ApiResource, ClientConfig, Condition, ConditionStatus, Conditions, DeleteOptions, DynamicObject,
     FieldSelector, LabelSelector, ListOptions, Metadata, Object, ObjectApi, ObjectKey, ObjectMeta, OwnerReference,
-    Patch, PostOptions, PropagationPolicy, Resource, Scope, Time, WatchEvent, WatchOptions, resource,
+    Patch, PropagationPolicy, Resource, Scope, Time, WatchEvent, WatchOptions, WriteOptions, resource,
 };
 pub use pintle_metrics::Provider;
 pub use pintle_restreq::Api;

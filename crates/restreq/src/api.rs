@@ -18,14 +18,14 @@ use http::Method;
 use http::header::ACCEPT;
 use pintle_meta::{
     ApiError, ApiResource, DeleteOptions, InvalidKey, List, ListMeta, ListOptions, ListPart, ListWatch, NamespaceScope,
-    Object, ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchOptions,
+    Object, ObjectApi, ObjectKey, Patch, Resource, Scope, TypeMeta, WatchOptions, WriteOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::conflict::{OperationResult, retry_on_conflict};
 pub use self::delete::Deletion;
-use self::options::{with_list_options, with_post_options, with_watch_options};
+use self::options::{with_list_options, with_watch_options, with_write_options};
 use self::representation::Representation;
 pub use self::representation::{Table, TableColumn, TableRow};
 pub use self::retry_watch::RetryWatch;
@@ -280,10 +280,10 @@ impl<T: DeserializeOwned> Api<T> {
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         patch: &Patch,
-        options: &PostOptions,
+        options: &WriteOptions,
     ) -> Result<T, ApiError> {
         let request = self.on_object(self.patch_request(patch), key);
-        Ok(with_post_options(request, options).json(&*self.patch_body(patch)).object().await?)
+        Ok(with_write_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 
     /// Patches the status of an object.
@@ -295,10 +295,10 @@ impl<T: DeserializeOwned> Api<T> {
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         patch: &Patch,
-        options: &PostOptions,
+        options: &WriteOptions,
     ) -> Result<T, ApiError> {
         let request = self.on_object(self.patch_request(patch), key).subresource(["status"]);
-        Ok(with_post_options(request, options).json(&*self.patch_body(patch)).object().await?)
+        Ok(with_write_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 }
 
@@ -308,7 +308,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns `AlreadyExists` if the object exists, or any error of a request.
-    pub async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    pub async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
                 let scoped = namespace.is_some();
@@ -326,7 +326,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Returns `Conflict`, `NotFound`, or any error of a request.
-    pub async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)
     }
@@ -336,7 +336,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// As for [`update`](Self::update).
-    pub async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    pub async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)
     }
@@ -377,19 +377,19 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Api<T> {
         Api::get(self, key).await
     }
 
-    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Api::create(self, object, options).await
     }
 
-    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Api::update(self, object, options).await
     }
 
-    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Api::update_status(self, object, options).await
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
         Api::patch(self, key, patch, options).await
     }
 

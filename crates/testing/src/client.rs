@@ -6,7 +6,7 @@ use std::future::pending;
 use jiff::Timestamp;
 use pintle_meta::{
     ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch,
-    PostOptions, Resource, WatchOptions,
+    Resource, WatchOptions, WriteOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedReques
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ApiError, ApiResource, DynamicObject, ObjectApi, ObjectKey, PostOptions, Scope};
+/// use pintle_meta::{ApiError, ApiResource, DynamicObject, ObjectApi, ObjectKey, WriteOptions, Scope};
 /// use pintle_testing::{Collection, CollectionConfig, Outcome};
 /// use serde_json::json;
 ///
@@ -36,7 +36,7 @@ use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedReques
 /// let key = ObjectKey::new("ns", "a");
 /// let mut map = other.get(&key).await?;
 /// map.data["data"]["key"] = "new".into();
-/// assert!(one.update(&map, &PostOptions::default()).await.is_err());
+/// assert!(one.update(&map, &WriteOptions::default()).await.is_err());
 /// assert_eq!(other.get(&key).await?.data["data"]["key"], "new", "it was done all the same");
 ///
 /// let requests: Vec<_> = maps.requests().iter().map(ToString::to_string).collect();
@@ -136,25 +136,25 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
         self.send(Call::Get { key: key.clone() }, |store, _, _| store.get(key)).await.and_then(decode)
     }
 
-    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let object = encode(object)?;
         let call = Call::Create { key: key_of(&object), object: object.clone(), options: options.clone() };
         self.send(call, |store, now, _| store.create(object, options, now)).await.and_then(decode)
     }
 
-    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let object = encode(object)?;
         let call = Call::Update { key: key_of(&object), object: object.clone(), options: options.clone() };
         self.send(call, |store, _, _| store.update(object, Edit::Main, options)).await.and_then(decode)
     }
 
-    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let object = encode(object)?;
         let call = Call::UpdateStatus { key: key_of(&object), object: object.clone(), options: options.clone() };
         self.send(call, |store, _, _| store.update(object, Edit::Status, options)).await.and_then(decode)
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
         let call = Call::Patch { key: key.clone(), patch: patch.clone(), options: options.clone() };
         self.send(call, |store, now, _| store.patch(key, patch, options, now)).await.and_then(decode)
     }
@@ -194,19 +194,19 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
         nobody(self).get(key).await
     }
 
-    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         nobody(self).create(object, options).await
     }
 
-    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         nobody(self).update(object, options).await
     }
 
-    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         nobody(self).update_status(object, options).await
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
         nobody(self).patch(key, patch, options).await
     }
 

@@ -26,7 +26,7 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ObjectApi, ObjectKey, ObjectMeta, PostOptions};
+/// use pintle_meta::{ObjectApi, ObjectKey, ObjectMeta, WriteOptions};
 /// use pintle_testing::Collection;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -45,7 +45,7 @@ use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 /// let mut mine = sites.get(&key).await?;
 /// sites.change(&key, |site| site.theme = "light".into());
 /// mine.theme = "loud".into();
-/// let error = sites.update(&mine, &PostOptions::default()).await.unwrap_err();
+/// let error = sites.update(&mine, &WriteOptions::default()).await.unwrap_err();
 /// assert!(error.is_conflict());
 /// assert_eq!(sites.object(&key).unwrap().theme, "light");
 /// # Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pintle_meta::{
-    DeleteOptions, FieldSelector, LabelSelector, ListOptions, ObjectKey, Patch, PostOptions, WatchOptions,
+    DeleteOptions, FieldSelector, LabelSelector, ListOptions, ObjectKey, Patch, WatchOptions, WriteOptions,
 };
 use serde_json::Value;
 
@@ -26,10 +26,10 @@ pub enum Call {
     Get { key: ObjectKey },
     List { options: ListOptions },
     Watch { options: WatchOptions },
-    Create { key: ObjectKey, object: Value, options: PostOptions },
-    Update { key: ObjectKey, object: Value, options: PostOptions },
-    UpdateStatus { key: ObjectKey, object: Value, options: PostOptions },
-    Patch { key: ObjectKey, patch: Patch, options: PostOptions },
+    Create { key: ObjectKey, object: Value, options: WriteOptions },
+    Update { key: ObjectKey, object: Value, options: WriteOptions },
+    UpdateStatus { key: ObjectKey, object: Value, options: WriteOptions },
+    Patch { key: ObjectKey, patch: Patch, options: WriteOptions },
     Delete { key: ObjectKey, options: DeleteOptions },
 }
 

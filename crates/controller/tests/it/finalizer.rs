@@ -8,7 +8,7 @@ use pintle_controller::predicate::DesiredStateChanged;
 use pintle_controller::{
     Action, Cleanup, Controller, Finalizer, Kind, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
-use pintle_meta::{DeleteOptions, ObjectApi, PostOptions};
+use pintle_meta::{DeleteOptions, ObjectApi, WriteOptions};
 
 use crate::recorder::{pass, run};
 use crate::support::{Site, informer, key, sites_named};
@@ -90,7 +90,7 @@ async fn adding_a_finalizer_and_returning_wakes_a_reconciler_that_looks_at_the_d
             let (site, api, worked) = (lister.get(&request.key), api.clone(), worked.clone());
             async move {
                 let Some(site) = site else { return Ok(Action::await_change()) };
-                if add_finalizer(&api, &*site, DNS, &PostOptions::default()).await?.is_none() {
+                if add_finalizer(&api, &*site, DNS, &WriteOptions::default()).await?.is_none() {
                     worked.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(Action::await_change())
@@ -103,7 +103,7 @@ async fn adding_a_finalizer_and_returning_wakes_a_reconciler_that_looks_at_the_d
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_is_written_only_to_the_object_that_was_read() {
-    let (sites, options) = (sites_named(&["a"]), PostOptions::default());
+    let (sites, options) = (sites_named(&["a"]), WriteOptions::default());
     let read = sites.get(&key("a")).await.unwrap();
     sites.change(&key("a"), |site| site.metadata.finalizers.push(OTHER.into()));
     assert!(add_finalizer(&sites, &read, DNS, &options).await.unwrap_err().is_conflict());

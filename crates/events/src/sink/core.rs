@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions};
+use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, WriteOptions};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -59,7 +59,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
     }
 
     async fn write(&self, correlated: &Correlated, patch: Option<&(ObjectKey, Patch)>) -> Result<Event, ApiError> {
-        let options = PostOptions::default();
+        let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
                 // The server deletes events after a while. Create it again with the current count.

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use pintle_meta::{ApiError, Object, ObjectApi, Patch, PostOptions};
+use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -108,7 +108,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 
     async fn write(&mut self, event: &SeriesEvent) -> Result<(), ApiError> {
-        let options = PostOptions::default();
+        let options = WriteOptions::default();
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {

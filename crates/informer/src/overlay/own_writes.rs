@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, PostOptions};
+use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, WriteOptions};
 
 use super::Overlay;
 
@@ -20,7 +20,7 @@ use super::Overlay;
 ///
 /// ```
 /// use pintle_informer::{InformerConfig, Overlay, OverlayConfig, SharedInformer};
-/// use pintle_meta::{ObjectApi, ObjectKey, ObjectMeta, PostOptions};
+/// use pintle_meta::{ObjectApi, ObjectKey, ObjectMeta, WriteOptions};
 /// use pintle_testing::Collection;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -42,7 +42,7 @@ use super::Overlay;
 ///     let sites = Overlay::new(informer.lister(), OverlayConfig::default());
 ///     let api = sites.api(websites);
 ///     let blog = Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() };
-///     api.create(&blog, &PostOptions::default()).await?;
+///     api.create(&blog, &WriteOptions::default()).await?;
 ///     assert!(sites.get(&ObjectKey::new("team-a", "blog")).is_some());
 ///     assert_eq!(sites.by_index("owner", "ann")?.len(), 1);
 ///     Ok(())
@@ -77,22 +77,22 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         self.api.get(key).await
     }
 
-    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let created = self.api.create(object, options).await?;
         Ok(if options.dry_run { created } else { self.wrote(created) })
     }
 
-    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let updated = self.api.update(object, options).await?;
         Ok(if options.dry_run { updated } else { self.wrote(updated) })
     }
 
-    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let updated = self.api.update_status(object, options).await?;
         Ok(if options.dry_run { updated } else { self.wrote(updated) })
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
         let patched = self.api.patch(key, patch, options).await?;
         Ok(if options.dry_run { patched } else { self.wrote(patched) })
     }

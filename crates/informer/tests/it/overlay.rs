@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pintle_informer::{Cache, InformerConfig, Lister, Overlay, OverlayConfig, SharedInformer};
-use pintle_meta::{DeleteOptions, Metadata, Object, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions};
+use pintle_meta::{DeleteOptions, Metadata, Object, ObjectApi, ObjectKey, ObjectMeta, Patch, WriteOptions};
 use pintle_testing::Break;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -247,13 +247,13 @@ async fn an_overlay_sees_what_its_api_writes() {
     let api = overlay.api(source.client("me"));
     // The watch brings nothing of it.
     source.break_watches(Break::Silent);
-    let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+    let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 
     let mut a = api.get(&key("a")).await.unwrap();
     a.node = "n1".into();
     let a = api.update(&a, &post).await.unwrap();
     assert_eq!(overlay.get(&key("a")).unwrap().node, "n1");
-    api.create(&pod("b", "n2"), &PostOptions { dry_run: true, ..post.clone() }).await.ok();
+    api.create(&pod("b", "n2"), &WriteOptions { dry_run: true, ..post.clone() }).await.ok();
     assert!(overlay.get(&key("b")).is_none(), "a dry run writes nothing");
     api.create(&pod("b", "n2"), &post).await.unwrap();
     assert_eq!(overlay.list().len(), 2);

@@ -88,7 +88,7 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
                 let leases: Api<Lease> = cluster.namespaced("default");
                 let mut lease = leases.get("website-controller").await?;
                 lease.spec.holder_identity = Some("intruder".into());
-                leases.update(&lease, &PostOptions::default()).await?;
+                leases.update(&lease, &WriteOptions::default()).await?;
                 anyhow::Ok(())
             };
             let (term, intruded) = tokio::join!(term, intruder);

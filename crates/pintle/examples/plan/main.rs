@@ -125,7 +125,7 @@ fn labels(cluster: &Cluster) -> Controller {
             let has = map.metadata.labels.as_ref().and_then(|labels| labels.get("team"));
             if let Some(team) = team.filter(|team| Some(team) != has) {
                 let patch = Patch::Merge(serde_json::json!({"metadata": {"labels": {"team": team}}}));
-                api.patch(request.key.clone(), &patch, &PostOptions::default()).await?;
+                api.patch(request.key.clone(), &patch, &WriteOptions::default()).await?;
             }
             Ok(Action::await_change())
         }

@@ -61,7 +61,7 @@ impl WebsiteReconciler {
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;
-                Some(self.config_map_api.update(&changed, &PostOptions::default()).await?)
+                Some(self.config_map_api.update(&changed, &WriteOptions::default()).await?)
             }
         };
         seen(&self.config_maps, written).await;
@@ -77,7 +77,7 @@ impl WebsiteReconciler {
                 let mut changed = Deployment::clone(&live);
                 changed.metadata.owner_references = wanted.metadata.owner_references;
                 changed.spec.replicas = wanted.spec.replicas;
-                Some(self.deployment_api.update(&changed, &PostOptions::default()).await?)
+                Some(self.deployment_api.update(&changed, &WriteOptions::default()).await?)
             }
         };
         seen(&self.deployments, written).await;
@@ -92,7 +92,7 @@ impl WebsiteReconciler {
         // The update carries the resourceVersion from the cache: a change that the cache has not seen yet is never overwritten.
         // The server says Conflict, and the key is tried again.
         let changed = Website { status: wanted, ..site.clone() };
-        let written = self.site_api.update_status(&changed, &PostOptions::default()).await?;
+        let written = self.site_api.update_status(&changed, &WriteOptions::default()).await?;
         seen(&self.sites, Some(written)).await;
         Ok(())
     }
@@ -103,7 +103,7 @@ async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiE
 where
     Api<T>: ObjectApi<T>,
 {
-    match ObjectApi::create(api, object, &PostOptions::default()).await {
+    match ObjectApi::create(api, object, &WriteOptions::default()).await {
         Err(error) if error.is_already_exists() => Ok(None),
         other => other.map(Some),
     }

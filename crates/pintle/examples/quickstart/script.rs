@@ -174,7 +174,7 @@ async fn edit_a_spec(
 ) -> Result<()> {
     let api: Api<Website> = cluster.api();
     let patch = Patch::Merge(json!({"spec": {"replicas": 7, "theme": "light"}}));
-    let edited = api.patch(site.clone(), &patch, &PostOptions::default()).await.with_context(|| site.to_string())?;
+    let edited = api.patch(site.clone(), &patch, &WriteOptions::default()).await.with_context(|| site.to_string())?;
     let sites = observer.sites.lister();
     let is_seen =
         |_: &Observer| sites.get(site).is_some_and(|live| live.metadata.generation >= edited.metadata.generation);

@@ -81,7 +81,8 @@ impl Stage {
             }
             let sites = sites.clone();
             running.spawn(async move {
-                let options = PostOptions { field_validation: Some(FieldValidation::Strict), ..PostOptions::default() };
+                let options =
+                    WriteOptions { field_validation: Some(FieldValidation::Strict), ..WriteOptions::default() };
                 match sites.create(&object, &options).await {
                     Err(error) if error.is_already_exists() => Ok(()),
                     other => {
@@ -112,7 +113,7 @@ impl Stage {
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {
-            match api.create(object, &PostOptions::default()).await {
+            match api.create(object, &WriteOptions::default()).await {
                 Ok(created) => {
                     self.made.push((resource, created.key()));
                     return Ok(());

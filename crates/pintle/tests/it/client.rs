@@ -2,7 +2,7 @@
 
 use pintle::apiserver::{ApiServer, ApiServerConfig};
 use pintle::kubeconfig::{self, Environment, Overrides};
-use pintle::meta::{DynamicObject, ListOptions, ObjectKey, PostOptions, Reason, Resource, Secret};
+use pintle::meta::{DynamicObject, ListOptions, ObjectKey, Reason, Resource, Secret, WriteOptions};
 use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, server};
@@ -73,9 +73,9 @@ async fn a_stale_write_conflicts_and_changes_nothing() {
     let old = create(&maps, "a").await;
     let mut new = old.clone();
     new.data.insert("k".into(), "v".into());
-    maps.update(&new, &PostOptions::default()).await.unwrap();
+    maps.update(&new, &WriteOptions::default()).await.unwrap();
 
-    let error = maps.update(&old, &PostOptions::default()).await.unwrap_err();
+    let error = maps.update(&old, &WriteOptions::default()).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
     assert_eq!(maps.get(ObjectKey::new("default", "a")).await.unwrap().data, new.data);
     server.shutdown().await;

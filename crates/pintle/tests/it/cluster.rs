@@ -28,7 +28,7 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     drop((held, shared));
     one().add_index("probe", |_| Vec::new()).expect("it ended with its last user, and this is another");
 
-    cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
+    cluster.api().create(&map("a"), &WriteOptions::default()).await.unwrap();
     soon(again.wait_for_sync()).await.unwrap();
     soon(selected.wait_for_sync()).await.unwrap();
     let mut events = again.subscribe();
@@ -45,7 +45,7 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
 #[tokio::test]
 async fn an_informer_of_namespaces_follows_a_set_that_all_share() {
     let cluster = Cluster::embedded().await.unwrap();
-    cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
+    cluster.api().create(&map("a"), &WriteOptions::default()).await.unwrap();
     let namespaces = Namespaces::new(["kube-system"]);
     let maps = cluster.select_namespaces::<ConfigMap>(&namespaces, InformerConfig::default());
     let again = cluster.select_namespaces::<ConfigMap>(&namespaces.clone(), InformerConfig::default());
@@ -61,7 +61,7 @@ async fn an_informer_of_namespaces_follows_a_set_that_all_share() {
 async fn what_was_recorded_is_written_before_the_end() {
     let cluster = Cluster::embedded().await.unwrap();
     let maps = cluster.api::<ConfigMap>();
-    let stored = maps.create(&map("a"), &PostOptions::default()).await.unwrap();
+    let stored = maps.create(&map("a"), &WriteOptions::default()).await.unwrap();
     cluster.recorder("probe").event(&stored, EventType::Normal, "Probed", "all is well");
     let other = cluster.clone();
     soon(cluster.shutdown()).await;

@@ -77,7 +77,7 @@ impl Picker {
             if answered {
                 let mut pinged = candidate.clone();
                 pinged.spec.ping_time = Some(now);
-                self.candidates.update(&pinged, &PostOptions::default()).await?;
+                self.candidates.update(&pinged, &WriteOptions::default()).await?;
                 waits = true;
             }
         }
@@ -96,7 +96,7 @@ impl Picker {
                 (given.spec.renew_time, given.spec.lease_duration_seconds) = (Some(now), Some(5));
             }
         }
-        let options = PostOptions::default();
+        let options = WriteOptions::default();
         match lease {
             Some(before) if before == given => {}
             Some(_) => drop(self.leases.update(&given, &options).await?),
@@ -174,7 +174,7 @@ async fn the_oldest_version_is_given_the_lease_and_it_moves_to_an_older_one_that
 async fn lease_candidates_are_served_where_that_is_switched_on_and_leases_keep_their_strategy_there() {
     let plain = ApiServer::start(ApiServerConfig::default()).await.unwrap();
     let (server, cluster) = coordinated().await;
-    let options = PostOptions::default();
+    let options = WriteOptions::default();
     let mut candidate = LeaseCandidate {
         metadata: ObjectMeta::new("default", "Host_1"),
         spec: LeaseCandidateSpec::new(NAME, "1.36.0"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle::informer::{InformerConfig, InformerState, ReflectorConfig, ReflectorError, SharedInformer};
-use pintle::meta::{ApiResource, DeleteOptions, DynamicObject, ObjectKey, ObjectMeta, PostOptions, Scope};
+use pintle::meta::{ApiResource, DeleteOptions, DynamicObject, ObjectKey, ObjectMeta, Scope, WriteOptions};
 use pintle::ratelimit::BackoffConfig;
 use pintle::restreq::Api;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ async fn a_resource_whose_definition_comes_late_is_waited_for_and_that_it_goes_s
             soon(states.wait_for(InformerState::is_synced)).await.unwrap();
 
             let metadata = ObjectMeta::new("default", name);
-            widgets.create(&Widget { metadata }, &PostOptions::default()).await.unwrap();
+            widgets.create(&Widget { metadata }, &WriteOptions::default()).await.unwrap();
             eventually("it is in the cache", async || lister.get(&ObjectKey::new("default", name)).map(drop)).await;
             assert_eq!(lister.len(), 1);
 

@@ -7,8 +7,8 @@ use pintle::apiserver::ApiServer;
 use pintle::apiserver::faults::{Fault, Rule};
 use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{
-    DeleteOptions, DynamicObject, GroupVersionKind, ListOptions, Object, ObjectMeta, Patch, PostOptions, Resource,
-    WatchEvent, WatchOptions,
+    DeleteOptions, DynamicObject, GroupVersionKind, ListOptions, Object, ObjectMeta, Patch, Resource, WatchEvent,
+    WatchOptions, WriteOptions,
 };
 use pintle::restreq::{Api, Deletion, MappingError, OperationResult, RestClient, RestMapper};
 use serde_json::{Value, json};
@@ -59,11 +59,11 @@ impl Place {
     }
 }
 
-const WHATEVER: PostOptions =
-    PostOptions { dry_run: false, field_manager: String::new(), field_validation: None, force: false };
+const WHATEVER: WriteOptions =
+    WriteOptions { dry_run: false, field_manager: String::new(), field_validation: None, force: false };
 
-fn apply_as(manager: &str, force: bool) -> PostOptions {
-    PostOptions { field_manager: manager.into(), force, ..WHATEVER }
+fn apply_as(manager: &str, force: bool) -> WriteOptions {
+    WriteOptions { field_manager: manager.into(), force, ..WHATEVER }
 }
 
 fn with(name: &str, key: &str, value: &str) -> ConfigMap {

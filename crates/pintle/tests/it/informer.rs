@@ -3,7 +3,7 @@
 use pintle::apiserver::RequestVerb;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::{InformerConfig, ReflectorConfig, SharedInformer};
-use pintle::meta::{DeleteOptions, Object, ObjectKey, PostOptions};
+use pintle::meta::{DeleteOptions, Object, ObjectKey, WriteOptions};
 use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
@@ -78,7 +78,7 @@ async fn an_object_above_the_limit_is_shown_and_the_others_go_on() {
         let put = async |name: &str, size: usize| {
             let mut map = maps.get(name).await.unwrap();
             map.data.insert("text".into(), "x".repeat(size));
-            maps.update(&map, &PostOptions::default()).await.unwrap();
+            maps.update(&map, &WriteOptions::default()).await.unwrap();
         };
         for name in ["large", "shrinking", "small"] {
             create(&maps, name).await;

@@ -13,7 +13,7 @@ use pintle::apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 use pintle::informer::{
     InformerConfig, Lister, Namespaces, ReflectorConfig, ResourceEvent, SharedInformer, Snapshot, Subscription,
 };
-use pintle::meta::{DeleteOptions, ListOptions, Object, ObjectKey, PostOptions};
+use pintle::meta::{DeleteOptions, ListOptions, Object, ObjectKey, WriteOptions};
 use pintle::ratelimit::BackoffConfig;
 use pintle::restreq::Api;
 
@@ -175,13 +175,13 @@ async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) 
     let written = map(namespace, name, ["web", "db"][chance.usize(..2)], round);
     let is_there = maps.get(&key).await.is_ok();
     match (is_there, chance.u8(..4)) {
-        (false, _) => drop(maps.create(&written, &PostOptions::default()).await.unwrap()),
+        (false, _) => drop(maps.create(&written, &WriteOptions::default()).await.unwrap()),
         (true, 0) => drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap()),
         (true, 1) => {
             drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap());
-            maps.create(&written, &PostOptions::default()).await.unwrap();
+            maps.create(&written, &WriteOptions::default()).await.unwrap();
         }
-        (true, _) => drop(maps.update(&written, &PostOptions::default()).await.unwrap()),
+        (true, _) => drop(maps.update(&written, &WriteOptions::default()).await.unwrap()),
     }
 }
 

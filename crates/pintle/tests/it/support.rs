@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use pintle::apiserver::{ApiServer, ApiServerConfig};
-use pintle::meta::{ClientConfig, ObjectMeta, PostOptions};
+use pintle::meta::{ClientConfig, ObjectMeta, WriteOptions};
 use pintle::restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) fn client(config: ClientConfig) -> RestClient {
 }
 
 pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
-    api.create(&ConfigMap::new(name), &PostOptions::default()).await.expect("it is not there yet")
+    api.create(&ConfigMap::new(name), &WriteOptions::default()).await.expect("it is not there yet")
 }
 
 /// What comes within a limit that only a failure reaches.

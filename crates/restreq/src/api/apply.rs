@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use pintle_meta::{ApiError, InvalidKey, Object, ObjectKey, Patch, PostOptions};
+use pintle_meta::{ApiError, InvalidKey, Object, ObjectKey, Patch, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Api;
-use super::options::with_post_options;
+use super::options::with_write_options;
 use super::representation::Representation;
 use crate::error::InvalidRequest;
 use crate::{Error, Request, extract_managed_fields};
@@ -32,7 +32,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Examples
     ///
     /// ```
-    /// use pintle_meta::{ApiError, ObjectMeta, PostOptions};
+    /// use pintle_meta::{ApiError, ObjectMeta, WriteOptions};
     /// use pintle_restreq::Api;
     ///
     /// #[derive(serde::Deserialize, serde::Serialize)]
@@ -41,11 +41,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// async fn publish(websites: &Api<Website>) -> Result<Website, ApiError> {
     ///     let blog = Website { metadata: ObjectMeta::new("team-a", "blog"), spec: serde_json::json!({"pages": 3}) };
-    ///     let options = PostOptions { field_manager: "publisher".into(), force: true, ..PostOptions::default() };
+    ///     let options = WriteOptions { field_manager: "publisher".into(), force: true, ..WriteOptions::default() };
     ///     websites.apply(&blog, &options).await
     /// }
     /// ```
-    pub async fn apply(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    pub async fn apply(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
@@ -54,11 +54,11 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// As for [`apply`](Self::apply), or `NotFound`.
-    pub async fn apply_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+    pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
 
-    fn apply_request(&self, object: &T, options: &PostOptions, status: bool) -> Request {
+    fn apply_request(&self, object: &T, options: &WriteOptions, status: bool) -> Request {
         let patch = Patch::Apply(Value::Null);
         let mut request = self.on_object(self.patch_request(&patch), object.key());
         if status {
@@ -66,7 +66,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         }
         if options.field_manager.is_empty() {
             let why =
-                "an apply needs a field manager, to which the applied fields belong; set PostOptions::field_manager";
+                "an apply needs a field manager, to which the applied fields belong; set WriteOptions::field_manager";
             request = request.keep(InvalidRequest::Mismatch(why.into()));
         }
         self.with_object(request, object, options)
@@ -74,8 +74,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 
     /// Sets the body of a write. Adds apiVersion and kind if the type does not serialize them, as most Rust types do
     /// not.
-    pub(super) fn with_object(&self, request: Request, object: &T, options: &PostOptions) -> Request {
-        let request = with_post_options(request, options);
+    pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
+        let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
             return request.keep(InvalidRequest::Mismatch(format!(
                 "the handle knows of {} their metadata alone, and writing them would empty them; patch them instead",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ApiError, Object, PostOptions};
+use pintle_meta::{ApiError, Object, WriteOptions};
 use pintle_ratelimit::{Backoff, BackoffConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use crate::error::InvalidRequest;
 const ATTEMPTS: u32 = 5;
 
 /// Calls `attempt` until it returns something other than a conflict, at most `attempts` times: client-go's
-/// `RetryOnConflict`. `attempt` must read the object anew each time. Between two attempts it waits 10 ms plus up to 10
+/// `RetryOnConflict`. `attempt` must read the object again each time. Between two attempts it waits 10 ms plus up to 10
 /// % of jitter.
 ///
 /// An attempt can conflict with its own earlier write if the response was lost ([`ApiError::earlier_may_have_acted`]).
@@ -31,14 +31,14 @@ const ATTEMPTS: u32 = 5;
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ApiError, DynamicObject, PostOptions};
+/// use pintle_meta::{ApiError, DynamicObject, WriteOptions};
 /// use pintle_restreq::{Api, retry_on_conflict};
 ///
 /// async fn label(api: &Api<DynamicObject>) -> Result<DynamicObject, ApiError> {
 ///     retry_on_conflict(5, || async {
 ///         let mut object = api.get("web").await?;
 ///         object.metadata.labels.insert("tier".into(), "front".into());
-///         api.update(&object, &PostOptions::default()).await
+///         api.update(&object, &WriteOptions::default()).await
 ///     })
 ///     .await
 /// }
@@ -83,20 +83,20 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     /// # Examples
     ///
     /// ```
-    /// use pintle_meta::{ApiError, DynamicObject, ObjectMeta, PostOptions};
+    /// use pintle_meta::{ApiError, DynamicObject, ObjectMeta, WriteOptions};
     /// use pintle_restreq::{Api, OperationResult};
     ///
     /// async fn settle(maps: &Api<DynamicObject>) -> Result<bool, ApiError> {
     ///     let settings = DynamicObject { metadata: ObjectMeta::new("team-a", "settings"), ..DynamicObject::default() };
     ///     let want = |map: &mut DynamicObject| map.data["data"] = serde_json::json!({"colour": "blue"});
-    ///     let (result, _map) = maps.create_or_update(&settings, &PostOptions::default(), want).await?;
+    ///     let (result, _map) = maps.create_or_update(&settings, &WriteOptions::default(), want).await?;
     ///     Ok(result != OperationResult::Unchanged)
     /// }
     /// ```
     pub async fn create_or_update(
         &self,
         object: &T,
-        options: &PostOptions,
+        options: &WriteOptions,
         mut change: impl FnMut(&mut T),
     ) -> Result<(OperationResult, T), ApiError> {
         let as_json = |object: &T| {

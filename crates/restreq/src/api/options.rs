@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_meta::{FieldValidation, ListOptions, PostOptions, WatchOptions};
+use pintle_meta::{FieldValidation, ListOptions, WatchOptions, WriteOptions};
 
 use crate::Request;
 
@@ -46,7 +46,7 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
     }
 }
 
-pub(super) fn with_post_options(request: Request, options: &PostOptions) -> Request {
+pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Request {
     params(
         request,
         [

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 
 use http::Method;
 use http::header::CONTENT_TYPE;
-use pintle_meta::{ApiError, InvalidKey, ObjectKey, Patch, PostOptions};
+use pintle_meta::{ApiError, InvalidKey, ObjectKey, Patch, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use super::options::with_post_options;
+use super::options::with_write_options;
 use crate::Request;
 use crate::error::InvalidRequest;
 
@@ -26,18 +26,18 @@ use crate::error::InvalidRequest;
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ApiError, DynamicObject, Patch, PostOptions, Status};
+/// use pintle_meta::{ApiError, DynamicObject, Patch, WriteOptions, Status};
 /// use pintle_restreq::Api;
 /// use serde_json::{Value, json};
 ///
 /// async fn scale(deployments: &Api<DynamicObject>, replicas: u32) -> Result<Value, ApiError> {
 ///     let to = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-///     deployments.subresource("web", "scale").patch(&to, &PostOptions::default()).await
+///     deployments.subresource("web", "scale").patch(&to, &WriteOptions::default()).await
 /// }
 ///
 /// async fn evict(pods: &Api<DynamicObject>, name: &str) -> Result<Status, ApiError> {
 ///     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-///     pods.subresource(name, "eviction").create(&eviction, &PostOptions::default()).await
+///     pods.subresource(name, "eviction").create(&eviction, &WriteOptions::default()).await
 /// }
 /// ```
 #[must_use = "a subresource does nothing by itself"]
@@ -91,8 +91,8 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// Returns any error of a request. `TooManyRequests` for an eviction means that it would violate a disruption
     /// budget.
-    pub async fn create(&self, body: &impl Serialize, options: &PostOptions) -> Result<S, ApiError> {
-        Ok(with_post_options(self.request(Method::POST), options).json(body).object().await?)
+    pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
+        Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
 
     /// Replaces the subresource. If its metadata has a resourceVersion, the update succeeds only if the object has not
@@ -101,8 +101,8 @@ impl<S: DeserializeOwned> Subresource<S> {
     /// # Errors
     ///
     /// Returns `Conflict`, `NotFound`, or any error of a request.
-    pub async fn update(&self, body: &impl Serialize, options: &PostOptions) -> Result<S, ApiError> {
-        Ok(with_post_options(self.request(Method::PUT), options).json(body).object().await?)
+    pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
+        Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }
 
     /// Patches the subresource. An apply must have apiVersion and kind.
@@ -110,9 +110,9 @@ impl<S: DeserializeOwned> Subresource<S> {
     /// # Errors
     ///
     /// Returns any error of a request.
-    pub async fn patch(&self, patch: &Patch, options: &PostOptions) -> Result<S, ApiError> {
+    pub async fn patch(&self, patch: &Patch, options: &WriteOptions) -> Result<S, ApiError> {
         let request = self.request(Method::PATCH).header(CONTENT_TYPE.as_str(), patch.content_type());
-        Ok(with_post_options(request, options).json(patch.body()).object().await?)
+        Ok(with_write_options(request, options).json(patch.body()).object().await?)
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use pintle_meta::{
     ApiResource, DeleteOptions, DynamicObject, ErrorKind, FieldSelector, FieldValidation, LabelSelector, ListMeta,
-    ListOptions, ListPart, ListWatch, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions, PropagationPolicy,
-    ResourceVersionMatch, Scope, WatchEvent, WatchOptions,
+    ListOptions, ListPart, ListWatch, ObjectApi, ObjectKey, ObjectMeta, Patch, PropagationPolicy, ResourceVersionMatch,
+    Scope, WatchEvent, WatchOptions, WriteOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -51,23 +51,23 @@ const BASE: &str = "/apis/example.com/v1/namespaces/ns/widgets";
 async fn each_api_call_sends_its_request() {
     let server = server().await;
     let api: Api<Widget> = Api::namespaced(server.client(), "ns");
-    let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+    let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 
     assert_eq!(soon(api.get("a")).await.unwrap().size, 3);
     assert_eq!(last(&server).0, format!("GET {BASE}/a"));
 
-    soon(api.create(&widget(""), &PostOptions { field_manager: "me".into(), ..post.clone() })).await.unwrap();
+    soon(api.create(&widget(""), &WriteOptions { field_manager: "me".into(), ..post.clone() })).await.unwrap();
     let (request, body) = last(&server);
     assert_eq!(request, format!("POST {BASE}?fieldManager=me"));
     let types = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
     let given = json!({"apiVersion": body["apiVersion"], "kind": body["kind"]});
     assert_eq!(given, types, "the body needs apiVersion and kind");
 
-    soon(api.update(&widget("ns"), &PostOptions { dry_run: true, ..post.clone() })).await.unwrap();
+    soon(api.update(&widget("ns"), &WriteOptions { dry_run: true, ..post.clone() })).await.unwrap();
     assert_eq!(last(&server).0, format!("PUT {BASE}/a?dryRun=All"));
     soon(api.update_status(
         &widget("ns"),
-        &PostOptions { field_validation: Some(FieldValidation::Strict), ..post.clone() },
+        &WriteOptions { field_validation: Some(FieldValidation::Strict), ..post.clone() },
     ))
     .await
     .unwrap();
@@ -79,7 +79,7 @@ async fn each_api_call_sends_its_request() {
         (Patch::Strategic(json!({})), "application/strategic-merge-patch+json"),
         (Patch::Apply(json!({})), "application/apply-patch+yaml"),
     ] {
-        soon(api.patch("a", &patch, &PostOptions { force: true, ..post.clone() })).await.unwrap();
+        soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
             // An apply must have a kind.
@@ -159,7 +159,7 @@ async fn key_and_api_must_agree_on_the_namespace() {
     assert_eq!(last(&server).0, format!("GET {BASE}/a"));
     soon(all.delete("ns/a", &DeleteOptions::default())).await.unwrap();
     assert_eq!(last(&server).0, format!("DELETE {BASE}/a"));
-    soon(all.create(&widget("ns"), &PostOptions::default())).await.unwrap();
+    soon(all.create(&widget("ns"), &WriteOptions::default())).await.unwrap();
     assert_eq!(last(&server).0, format!("POST {BASE}"));
     soon(machines.get("a")).await.unwrap();
     assert_eq!(last(&server).0, "GET /api/v1/machines/a");
@@ -167,7 +167,7 @@ async fn key_and_api_must_agree_on_the_namespace() {
     for (error, word) in [
         (soon(namespaced.get(ObjectKey::new("other", "a"))).await.map(drop), "\"other\""),
         (soon(all.get("a")).await.map(drop), "neither handle nor object"),
-        (soon(all.create(&widget(""), &PostOptions::default())).await.map(drop), "neither handle nor object"),
+        (soon(all.create(&widget(""), &WriteOptions::default())).await.map(drop), "neither handle nor object"),
         (soon(machines.get(ObjectKey::new("ns", "a"))).await.map(drop), "cluster-scoped"),
         (soon(namespaced.get("a/b")).await.map(drop), "\"a\""),
         (soon(namespaced.get("a/b/c")).await.map(drop), "\"a/b/c\" is not an object key"),
@@ -200,7 +200,7 @@ async fn dynamic_api_needs_no_rust_type() {
     let api: Api<DynamicObject> = Api::dynamic(server.client(), resource, Some("ns")).unwrap();
     let read = soon(api.get("a")).await.unwrap();
     assert_eq!(read.data["size"], 3);
-    soon(api.update(&read, &PostOptions::default())).await.unwrap();
+    soon(api.update(&read, &WriteOptions::default())).await.unwrap();
     assert_eq!(last(&server).1["kind"], "Widget");
 }
 

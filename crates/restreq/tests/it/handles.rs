@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 
 use http::Method;
 use pintle_meta::{
-    ApiError, DeleteOptions, DynamicObject, ErrorKind, List, ListOptions, ObjectMeta, Patch, PostOptions, Reason,
-    Status, WatchOptions,
+    ApiError, DeleteOptions, DynamicObject, ErrorKind, List, ListOptions, ObjectMeta, Patch, Reason, Status,
+    WatchOptions, WriteOptions,
 };
 use pintle_restreq::{Api, Deletion, OperationResult, retry_on_conflict};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -52,12 +52,12 @@ async fn subresource_is_read_and_written() {
     let server = Server::always(Reply::json(200, r#"{"kind":"Scale","spec":{"replicas":3}}"#)).await;
     let scale = api(&server).subresource::<Value>("a", "scale");
     assert_eq!(soon(scale.get()).await.unwrap()["spec"]["replicas"], 3);
-    let dry = PostOptions { dry_run: true, ..PostOptions::default() };
+    let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
     soon(scale.update(&json!({"spec": {"replicas": 4}}), &dry)).await.unwrap();
     assert_eq!(body(&server), json!({"spec": {"replicas": 4}}), "bodies are sent unchanged");
-    soon(scale.patch(&Patch::Merge(json!({})), &PostOptions::default())).await.unwrap();
+    soon(scale.patch(&Patch::Merge(json!({})), &WriteOptions::default())).await.unwrap();
     assert_eq!(server.seen().pop().unwrap().header("content-type"), Some("application/merge-patch+json"));
-    soon(scale.create(&json!({}), &PostOptions::default())).await.unwrap();
+    soon(scale.create(&json!({}), &WriteOptions::default())).await.unwrap();
     let deep = api(&server).subresource::<Value>("a", "proxy/healthz");
     soon(deep.request(Method::DELETE).param("x", "y").send()).await.unwrap();
     assert_eq!(
@@ -80,7 +80,7 @@ async fn subresource_is_read_and_written() {
 #[tokio::test]
 async fn apply_sends_kind_and_field_manager() {
     let server = Server::always(stored(3)).await;
-    let options = PostOptions { field_manager: "me".into(), force: true, ..PostOptions::default() };
+    let options = WriteOptions { field_manager: "me".into(), force: true, ..WriteOptions::default() };
     soon(api(&server).apply(&widget(3), &options)).await.unwrap();
     let applied = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "ns"}, "size": 3,
@@ -90,7 +90,7 @@ async fn apply_sends_kind_and_field_manager() {
     soon(api(&server).apply_status(&widget(3), &options)).await.unwrap();
     let query = "?fieldManager=me&force=true";
     assert_eq!(sent(&server), [format!("PATCH {BASE}/a{query}"), format!("PATCH {BASE}/a/status{query}")]);
-    let error = soon(api(&server).apply(&widget(3), &PostOptions::default())).await.unwrap_err();
+    let error = soon(api(&server).apply(&widget(3), &WriteOptions::default())).await.unwrap_err();
     assert!(error.to_string().contains("field manager"), "{error}");
     assert_eq!(server.seen().len(), 2, "nothing was sent");
 }
@@ -142,14 +142,14 @@ async fn metadata_only_api_reads_but_never_replaces() {
     assert_eq!(read.metadata.name, "a");
     assert_eq!(soon(api.list(&ListOptions::default())).await.unwrap().items.len(), 1);
     soon(soon(api.watch(&WatchOptions::default())).await.unwrap().next()).await.unwrap().unwrap();
-    soon(api.patch("a", &Patch::Merge(json!({})), &PostOptions::default())).await.unwrap();
+    soon(api.patch("a", &Patch::Merge(json!({})), &WriteOptions::default())).await.unwrap();
     soon(api.delete("a", &DeleteOptions::default())).await.unwrap();
     let form = |form: &str| format!("application/json;as={form};g=meta.k8s.io;v=v1, application/json");
     let (one, many) = (form("PartialObjectMetadata"), form("PartialObjectMetadataList"));
     let accepted: Vec<_> = server.seen().iter().map(|seen| seen.header("accept").unwrap().to_owned()).collect();
     assert_eq!(accepted, [&one, &many, &one, &one, &one].map(String::clone));
 
-    let options = PostOptions { field_manager: "me".into(), ..PostOptions::default() };
+    let options = WriteOptions { field_manager: "me".into(), ..WriteOptions::default() };
     for error in [
         soon(api.create(&read, &options)).await.unwrap_err(),
         soon(api.update(&read, &options)).await.unwrap_err(),
@@ -214,7 +214,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (missing, conflict) = (|| Reply::json(404, "{}"), || Reply::json(409, "{}"));
     let settle = async |script: Vec<Reply>| {
         let server = Server::start_with(script, conflict(), None).await;
-        let result = soon(api(&server).create_or_update(&widget(1), &PostOptions::default(), |it| it.size = 3)).await;
+        let result = soon(api(&server).create_or_update(&widget(1), &WriteOptions::default(), |it| it.size = 3)).await;
         let methods: Vec<_> = server.seen().iter().map(|seen| seen.method.to_string()).collect();
         (result.map(|(result, object)| (result, object.size)), methods.join(" "), body_or_null(&server))
     };

@@ -9,8 +9,8 @@ use futures_util::StreamExt;
 use pintle_kubeconfig::{Files, Overrides};
 use pintle_meta::{
     ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, FieldValidation, ListOptions, ListPart,
-    ListWatch, ObjectKey, ObjectMeta, Patch, PostOptions, Preconditions, RawObject, Reason, Scope, Secret, WatchEvent,
-    WatchOptions,
+    ListWatch, ObjectKey, ObjectMeta, Patch, Preconditions, RawObject, Reason, Scope, Secret, WatchEvent, WatchOptions,
+    WriteOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Rest
     let client = RestClient::new(config).unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let metadata = ObjectMeta { generate_name: format!("restreq-{name}-"), ..ObjectMeta::default() };
-    let made = namespaces.create(&Namespace { metadata }, &PostOptions::default()).await.unwrap();
+    let made = namespaces.create(&Namespace { metadata }, &WriteOptions::default()).await.unwrap();
     let limit = Duration::from_secs(60);
     let done = tokio::time::timeout(limit, test(client, made.metadata.name.clone())).await;
     namespaces.delete(made.metadata.name.as_str(), &DeleteOptions::default()).await.unwrap();
@@ -69,7 +69,7 @@ async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Rest
 async fn object_lifecycle_on_a_real_server() {
     in_namespace("life", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
-        let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+        let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 
         let made = maps.create(&map("a", "1"), &post).await.unwrap();
         assert!(!made.metadata.uid.is_empty() && made.metadata.namespace == namespace);
@@ -91,11 +91,11 @@ async fn object_lifecycle_on_a_real_server() {
         ] {
             assert_eq!(maps.patch("a", &patch, &post).await.unwrap().data["key"], expected);
         }
-        let apply = PostOptions { field_manager: "restreq".into(), force: true, ..PostOptions::default() };
+        let apply = WriteOptions { field_manager: "restreq".into(), force: true, ..WriteOptions::default() };
         let applied = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "6"}}));
         assert_eq!(maps.patch("a", &applied, &apply).await.unwrap().data["key"], "6");
 
-        let dry = PostOptions { dry_run: true, ..PostOptions::default() };
+        let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
         maps.create(&map("dry", "1"), &dry).await.unwrap();
         assert!(maps.get("dry").await.unwrap_err().is_not_found());
 
@@ -113,7 +113,7 @@ async fn lists_have_pages_and_collections_can_be_deleted() {
     in_namespace("list", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
         for at in 0..5 {
-            maps.create(&map(&format!("m{at}"), "x"), &PostOptions::default()).await.unwrap();
+            maps.create(&map(&format!("m{at}"), "x"), &WriteOptions::default()).await.unwrap();
         }
         let mut options =
             ListOptions { limit: 2, label_selector: "test=restreq".parse().unwrap(), ..ListOptions::default() };
@@ -155,8 +155,8 @@ async fn watch_reports_changes() {
             ..WatchOptions::default()
         };
         let mut events = maps.watch(&options).await.unwrap();
-        maps.create(&map("a", "1"), &PostOptions::default()).await.unwrap();
-        maps.patch("a", &Patch::Merge(json!({"data": {"key": "2"}})), &PostOptions::default()).await.unwrap();
+        maps.create(&map("a", "1"), &WriteOptions::default()).await.unwrap();
+        maps.patch("a", &Patch::Merge(json!({"data": {"key": "2"}})), &WriteOptions::default()).await.unwrap();
         maps.delete("a", &DeleteOptions::default()).await.unwrap();
         let mut seen = Vec::new();
         while seen.len() < 3 {
@@ -184,7 +184,7 @@ async fn oversized_object_is_reported_by_list_and_watch() {
     in_namespace("large", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
         for (name, value) in [("a", "x"), ("b", &*"x".repeat(5000)), ("c", "x")] {
-            maps.create(&map(name, value), &PostOptions::default()).await.unwrap();
+            maps.create(&map(name, value), &WriteOptions::default()).await.unwrap();
         }
         let mut config = config().unwrap();
         config.max_object = Some(2000);
@@ -233,7 +233,7 @@ async fn future_revision_is_distinguished_from_other_timeouts() {
 async fn streaming_list_ends_with_its_bookmark() {
     in_namespace("stream", |client, namespace| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
-        maps.create(&map("a", "1"), &PostOptions::default()).await.unwrap();
+        maps.create(&map("a", "1"), &WriteOptions::default()).await.unwrap();
         let options = WatchOptions {
             allow_bookmarks: true,
             send_initial_events: true,
@@ -277,11 +277,11 @@ async fn rejections_are_typed() {
     assert!(gadgets.list(&ListOptions::default()).await.unwrap_err().is_not_found());
 
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let invalid = maps.create(&map("Not A Name", "x"), &PostOptions::default()).await.unwrap_err();
+    let invalid = maps.create(&map("Not A Name", "x"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(invalid.reason(), Some(&Reason::Invalid), "{invalid}");
 
     let strict =
-        PostOptions { field_validation: Some(FieldValidation::Strict), dry_run: true, ..PostOptions::default() };
+        WriteOptions { field_validation: Some(FieldValidation::Strict), dry_run: true, ..WriteOptions::default() };
     let typo = json!({"metadata": {"name": "typo"}, "datta": {}});
     let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
     let typos: Api<DynamicObject> = Api::dynamic(client, resource, Some("default")).unwrap();

@@ -1,7 +1,7 @@
 //! Changes of objects, by the rules of a kube-apiserver.
 
 use jiff::Timestamp;
-use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, PostOptions, Time};
+use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
 use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, key_of, meta, refusal};
@@ -24,7 +24,7 @@ impl Store {
         self.find(key).cloned()
     }
 
-    pub(crate) fn create(&mut self, mut new: Value, options: &PostOptions, now: Timestamp) -> Result<Value, ApiError> {
+    pub(crate) fn create(&mut self, mut new: Value, options: &WriteOptions, now: Timestamp) -> Result<Value, ApiError> {
         if meta(&new, "name").is_empty() && !meta(&new, "generateName").is_empty() {
             new["metadata"]["name"] = format!("{}{}", meta(&new, "generateName"), self.suffix()).into();
         }
@@ -69,7 +69,7 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    pub(crate) fn update(&mut self, new: Value, edit: Edit, options: &PostOptions) -> Result<Value, ApiError> {
+    pub(crate) fn update(&mut self, new: Value, edit: Edit, options: &WriteOptions) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
         let old = self.find(&key)?.clone();
@@ -80,7 +80,7 @@ impl Store {
         &mut self,
         key: &ObjectKey,
         patch: &Patch,
-        options: &PostOptions,
+        options: &WriteOptions,
         now: Timestamp,
     ) -> Result<Value, ApiError> {
         self.check_key(key)?;
@@ -259,7 +259,7 @@ impl Store {
         }
     }
 
-    fn check_apply(&self, body: &Value, options: &PostOptions) -> Result<(), ApiError> {
+    fn check_apply(&self, body: &Value, options: &WriteOptions) -> Result<(), ApiError> {
         let text = |field: &str| body[field].as_str().unwrap_or_default();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if version != self.resource.group_version.to_string() || kind != self.resource.kind {

@@ -4,7 +4,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use pintle_meta::{
-    ApiError, DeleteOptions, ListOptions, ListWatch, ObjectApi, Patch, PostOptions, Reason, WatchOptions,
+    ApiError, DeleteOptions, ListOptions, ListWatch, ObjectApi, Patch, Reason, WatchOptions, WriteOptions,
 };
 use pintle_testing::{Break, Call, Client, Outcome, Verb};
 use serde_json::json;
@@ -81,8 +81,8 @@ fn each_client_has_faults_of_its_own_beside_those_of_all() {
 fn what_fails_or_is_lost_is_not_done() {
     let sites = sites(&[]);
     sites.faults().next([Outcome::Fails(ApiError::timeout("late")), Outcome::Lost]);
-    assert!(now(sites.create(&site("a"), &PostOptions::default())).unwrap_err().is_unanswered());
-    assert!(poll(sites.create(&site("a"), &PostOptions::default())).is_pending());
+    assert!(now(sites.create(&site("a"), &WriteOptions::default())).unwrap_err().is_unanswered());
+    assert!(poll(sites.create(&site("a"), &WriteOptions::default())).is_pending());
     assert_eq!(sites.revision(), 0);
     assert_eq!(log(&sites), ["CREATE ns/a", "CREATE ns/a"], "it was sent all the same");
 }
@@ -90,7 +90,7 @@ fn what_fails_or_is_lost_is_not_done() {
 #[tokio::test(start_paused = true)]
 async fn what_has_no_answer_or_a_wrong_or_a_late_one_is_done() {
     let sites = sites(&[]);
-    let post = PostOptions::default();
+    let post = WriteOptions::default();
     let late = Duration::from_secs(3);
     sites.faults().next([
         Outcome::AnswerLost,
@@ -175,7 +175,7 @@ async fn a_client_that_is_cut_off_hears_nothing_until_it_is_healed() {
 fn the_log_tells_who_asked_for_what() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
-    let post = PostOptions { field_manager: "m".into(), ..PostOptions::default() };
+    let post = WriteOptions { field_manager: "m".into(), ..WriteOptions::default() };
     let first = ListOptions { limit: 500, resource_version: "0".into(), ..list() };
     page(&client, &first);
     let next = ListOptions { continue_token: "1:ns/a".into(), label_selector: "app=web".parse().unwrap(), ..list() };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pintle_meta::{
-    DeleteOptions, ListOptions, ListPart, ListWatch, Object, ObjectApi, ObjectKey, PostOptions, ResourceVersionMatch,
-    WatchEvent, WatchOptions,
+    DeleteOptions, ListOptions, ListPart, ListWatch, Object, ObjectApi, ObjectKey, ResourceVersionMatch, WatchEvent,
+    WatchOptions, WriteOptions,
 };
 use pintle_testing::{Collection, Events};
 use proptest::collection::vec;
@@ -133,18 +133,18 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 sites.put(labelled(name(at), if label { &labels } else { &[] }));
             }
             Operation::Remove(at) => _ = sites.remove(&key(name(at))),
-            Operation::Create(at) => _ = now(sites.create(&site(name(at)), &PostOptions::default())),
+            Operation::Create(at) => _ = now(sites.create(&site(name(at)), &WriteOptions::default())),
             Operation::Update(at, theme) => {
                 if let Ok(mut site) = now(sites.get(&key(name(at)))) {
                     site.spec.theme = theme.to_string();
-                    now(sites.update(&site, &PostOptions::default())).unwrap();
+                    now(sites.update(&site, &WriteOptions::default())).unwrap();
                 }
             }
             Operation::Delete(at) => _ = now(sites.delete(&key(name(at)), &DeleteOptions::default())),
             Operation::Finalize(at, hold) => {
                 if let Ok(mut site) = now(sites.get(&key(name(at)))) {
                     site.metadata.finalizers = if hold { vec!["x.io/y".into()] } else { vec![] };
-                    let _ = now(sites.update(&site, &PostOptions::default()));
+                    let _ = now(sites.update(&site, &WriteOptions::default()));
                 }
             }
             Operation::Compact => {

@@ -1,14 +1,14 @@
 //! Writes, by the rules of a kube-apiserver.
 
 use pintle_meta::{
-    ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions, Preconditions,
+    ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, Preconditions, WriteOptions,
 };
 use serde_json::json;
 
 use crate::support::{State, Website, from, key, now, site, sites, themed, told};
 
-fn post() -> PostOptions {
-    PostOptions::default()
+fn post() -> WriteOptions {
+    WriteOptions::default()
 }
 
 /// The code, reason and message of an answer, and what it is about.
@@ -226,7 +226,7 @@ fn a_deletion_may_ask_for_this_very_object() {
 #[test]
 fn a_dry_run_answers_and_changes_nothing() {
     let sites = sites(&["a"]);
-    let dry = PostOptions { dry_run: true, field_manager: "test".into(), ..PostOptions::default() };
+    let dry = WriteOptions { dry_run: true, field_manager: "test".into(), ..WriteOptions::default() };
     assert_eq!(now(sites.create(&themed("b", "dark"), &dry)).unwrap().spec.theme, "dark");
     assert_eq!(now(sites.update(&themed("a", "dark"), &dry)).unwrap().spec.theme, "dark");
     let patch = json!({"apiVersion": "example.com/v1", "kind": "Website", "spec": {"theme": "dark"}});
@@ -258,7 +258,7 @@ fn a_merge_patch_merges_maps_replaces_lists_and_removes_by_null() {
 #[test]
 fn an_apply_patch_creates_or_merges() {
     let sites = sites(&[]);
-    let options = PostOptions { field_manager: "test".into(), ..PostOptions::default() };
+    let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
     let apply = |spec: serde_json::Value| {
         Patch::Apply(json!({"apiVersion": "example.com/v1", "kind": "Website", "spec": spec}))
     };
@@ -312,7 +312,7 @@ async fn a_reconciler_can_apply_through_the_seam() {
     async fn publish(api: &impl pintle_meta::ObjectApi<Widget>, size: u32) -> Widget {
         let metadata = pintle_meta::ObjectMeta::new("ns", "w");
         let widget = Widget { metadata, spec: serde_json::json!({"size": size}) };
-        api.apply(&widget, &pintle_meta::PostOptions::apply("me")).await.unwrap()
+        api.apply(&widget, &pintle_meta::WriteOptions::apply("me")).await.unwrap()
     }
     let widgets = pintle_testing::Collection::<Widget>::default();
     let made = publish(&widgets, 1).await;

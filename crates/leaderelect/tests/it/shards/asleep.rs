@@ -6,8 +6,8 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use pintle_leaderelect::Lease;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, Patch, PostOptions, RawObject,
-    WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, Patch, RawObject, WatchEvent,
+    WatchOptions, WriteOptions,
 };
 use pintle_testing::{Client, Page};
 
@@ -70,19 +70,19 @@ impl ObjectApi<Lease> for Asleep {
         self.hear(self.client.get(key)).await
     }
 
-    async fn create(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+    async fn create(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
         self.hear(self.client.create(lease, options)).await
     }
 
-    async fn update(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+    async fn update(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
         self.hear(self.client.update(lease, options)).await
     }
 
-    async fn update_status(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+    async fn update_status(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
         self.hear(self.client.update_status(lease, options)).await
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<Lease, ApiError> {
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<Lease, ApiError> {
         self.hear(self.client.patch(key, patch, options)).await
     }
 
