@@ -174,7 +174,7 @@ mod tests {
         for (answer, word) in [
             (&b"HTTP/1.1 407 No\r\n\r\n"[..], "another user"),
             (b"HTTP/1.0 502 Bad\r\n\r\n", "502"),
-            (b"SSH-2.0\r\n\r\n", "no HTTP"),
+            (b"SSH-2.0\r\n\r\n", "not HTTP"),
             (b"", "closed"),
             (&[b'x'; 9 << 10], "too long"),
             (b"HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\nWhy", "another user"),

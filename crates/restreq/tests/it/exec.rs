@@ -303,7 +303,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
 #[tokio::test]
 async fn invalid_plugin_output_is_rejected_without_being_shown() {
     for (script, word) in [
-        ("echo hush".to_owned(), "no ExecCredential"),
+        ("echo hush".to_owned(), "not an ExecCredential"),
         (printing("client.authentication.k8s.io/v1beta1", r#"{"token":"hush"}"#), "expected"),
         (printing(V1, "null"), "no status"),
         (printing(V1, "{}"), "neither"),
@@ -442,7 +442,7 @@ async fn plugin_may_print_yaml() {
     for (script, word) in [
         (printing("  token: [hush]"), "line 4"),
         (printing("  token: 'hush"), "(line"),
-        (printing(&format!("  token: &a {}", "hush".repeat(20_000))), "no ExecCredential"),
+        (printing(&format!("  token: &a {}", "hush".repeat(20_000))), "not an ExecCredential"),
     ] {
         let said = why(&Program::new(&script), |_| {}).await;
         assert!(said.contains(word) && !said.contains("hush"), "{word}: {said}");

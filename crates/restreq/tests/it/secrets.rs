@@ -380,7 +380,7 @@ async fn configuration_secrets_are_never_shown() {
     for expected in [
         "pintle_restreq::body",
         "401",
-        "no ExecCredential",
+        "not an ExecCredential",
         "invalid type",
         "[redacted]",
         "DEBUG",
