@@ -162,14 +162,25 @@ struct Observation {
     state: LockState,
     /// When this record was first seen in this object, on arrival. Other writes of the object do not move it.
     at: Duration,
+    /// When it was seen last.
+    confirmed: Duration,
 }
 
 impl Observation {
-    /// Whether the record and the uid are still those that were seen. Then it has the version of `found`.
-    fn is_repeated(&mut self, found: &LockState) -> bool {
-        let is_repeated = found.repeats(&self.state);
+    fn new(state: LockState, at: Duration) -> Self {
+        Self { state, at, confirmed: at }
+    }
+
+    /// Whether the record and the uid are still those that were seen. Then this takes over the version of `found`.
+    ///
+    /// A holder whose clock was set back may write a record that it has written before. So after `blind` without a look, a write of the
+    /// object counts as a renewal.
+    fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
+        let looked = now.saturating_sub(self.confirmed) < blind;
+        let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
         if is_repeated {
             self.state.repeated_as(found);
+            self.confirmed = now;
         }
         is_repeated
     }
@@ -514,9 +525,10 @@ impl Machine {
         if let Some(Sent { request: LockRequest::Create(record), overtaken, .. }) = &mut self.sent {
             *overtaken |= *record != found.record;
         }
-        let changed = !self.observed.as_mut().is_some_and(|observed| observed.is_repeated(found));
+        let (at, blind) = (now.monotonic, self.config.renew_deadline);
+        let changed = !self.observed.as_mut().is_some_and(|observed| observed.is_repeated(found, at, blind));
         if changed {
-            let last = self.observed.replace(Observation { state: found.clone(), at: now.monotonic });
+            let last = self.observed.replace(Observation::new(found.clone(), at));
             if let Some(gone) = last.filter(|last| !last.state.version.goes_on_in(&found.version)) {
                 self.wait_out(&gone.state, now);
             }
@@ -548,8 +560,8 @@ impl Machine {
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.told) {
-            if known.repeats(&found) {
-                found.repeated_as(known);
+            if known.repeats(&found) && found.version.is_before(&known.version) == Some(true) {
+                found.version = known.version.clone();
             }
         }
         found

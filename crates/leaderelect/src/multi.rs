@@ -24,7 +24,8 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// - Halves that name different holders are held by [`UNKNOWN_LEADER`]: everybody waits until neither has changed for a
 ///   whole duration. So it is after a write that came half-way, by a crash or a refusal; its error
 ///   [says so](ApiError::earlier_may_have_acted), and nobody leads for one lease duration.
-/// - If they name one holder, and one half is behind by a renewal, the record is that of the half behind.
+/// - If they name one holder, and one half is behind by a renewal, the record has no `renew_time`. So it is never taken for a record that
+///   both have taken.
 /// - The [token](Lock::token) of a term is that of the secondary half, so it goes on growing when the fleet has moved to the Lease alone.
 ///
 /// A Lease that exists without a primary object counts as no lock until the primary is created; then the two disagree.
@@ -73,10 +74,12 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
         let (strategy, preferred_holder) = (second.strategy.clone(), second.preferred_holder.clone());
+        let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
-            // The half behind: what one half only has taken was not written.
-            true if second.renew_time < first.renew_time => second,
-            true => first,
+            true if same_time => first,
+            // What only one half has taken was not written, and the times do not say which half that is: a clock may have been set back.
+            true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
+            true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
         };
         let record = LeaderElectionRecord { lease_duration_seconds, strategy, preferred_holder, ..record };

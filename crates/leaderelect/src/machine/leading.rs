@@ -124,9 +124,9 @@ impl Machine {
         let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
         if !known && !renewal && (!ours || wanted) {
             if !ours && !found.record.is_vacant() {
-                let is_known = leading.stranger.as_mut().is_some_and(|stranger| stranger.is_repeated(found));
-                if !is_known {
-                    leading.stranger = Some(Box::new(Observation { state: found.clone(), at: now.monotonic }));
+                let (at, blind) = (now.monotonic, self.config.renew_deadline);
+                if !leading.stranger.as_mut().is_some_and(|stranger| stranger.is_repeated(found, at, blind)) {
+                    leading.stranger = Some(Box::new(Observation::new(found.clone(), at)));
                 }
             }
             leading.read_back = true;

@@ -32,7 +32,7 @@ impl Machine {
     /// When the record expires that the last term has left, if it is there by all that is known and is to be released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
-        let Observation { state: LockState { version, record, .. }, at } = self.observed.as_ref()?;
+        let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
         let is_there = version.uid == *uid && record.same_term(last);
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }

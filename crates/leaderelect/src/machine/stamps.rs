@@ -1,8 +1,10 @@
 //! The times in the records that are written.
 //!
-//! Each record has a later time than the one before, so that a record in doubt cannot be mistaken for another, and candidates of
-//! client-go see each renewal. The exception is a time of day that was set back far: the records follow it, since programs and control
-//! planes compare them with the time of day.
+//! Each record has a later time than the one before, so that a record in doubt cannot be mistaken for another, and candidates see each
+//! renewal: they compare records, and one that was cut off for a while could see the same record again.
+//!
+//! The exception is a coordinated election, in which no candidate counts and the control plane compares the times with its time of day.
+//! There, the records follow a time of day that was set back far.
 
 use std::time::Duration;
 
@@ -36,7 +38,7 @@ impl Machine {
         let step = self.precision.step();
         let mut moment = now.wall;
         if let Some(last) = self.last_written {
-            if !last.is_set_back(now, self.config.renew_deadline) {
+            if !(self.config.coordinated && last.is_set_back(now, self.config.renew_deadline)) {
                 moment = last.time.0.checked_add(step).map_or(moment, |later| later.max(moment));
             }
             while self.is_in_use(self.precision.cut(moment))

@@ -32,7 +32,6 @@ pub(crate) struct NodeClock {
 #[derive(Debug, Default)]
 struct Halts {
     wall_offset: i64,
-    was_set_back: bool,
     present: Option<(Halt, Instant, Instant)>,
     /// For how long the clocks have stood still.
     boot_lag: Duration,
@@ -89,13 +88,7 @@ impl NodeClock {
     }
 
     pub(crate) fn jump_wall(&self, seconds: i64) {
-        let mut state = self.state.lock().unwrap();
-        state.wall_offset += seconds;
-        state.was_set_back |= seconds < 0;
-    }
-
-    pub(crate) fn was_set_back(&self) -> bool {
-        self.state.lock().unwrap().was_set_back
+        self.state.lock().unwrap().wall_offset += seconds;
     }
 
     /// Lets `span` pass on this clock, and the process run.

@@ -166,7 +166,6 @@ impl State {
             return;
         }
         let (identity, rate, was) = (node.identity.clone(), node.clock.rate(), &old.record);
-        let set_back = node.clock.was_set_back();
         let term = node.guard.as_ref().filter(|_| node.works).map(|guard| guard.term().record.clone());
         let counted = new.leader_transitions - was.leader_transitions;
         let of_both = node.holds == Holds::Both;
@@ -191,8 +190,7 @@ impl State {
         if was.holder_identity == new.holder_identity {
             self.rule(of_both || counted == 0, || format!("S9: {identity} counts without a change"));
             let Some(term) = term else { return };
-            let goes_on = new.renew_time >= was.renew_time || set_back;
-            self.rule(goes_on, || format!("S10: the renew time of {identity} goes back, and its clock does not"));
+            self.rule(new.renew_time >= was.renew_time, || format!("S10: the renew time of {identity} goes back"));
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
