@@ -91,10 +91,10 @@ impl Shelf {
     }
 
     fn remove(&mut self, scope: &DocumentScope) {
-        if let Some(KeptDocument { bytes: Some(bytes), asked, .. }) = self.documents.remove(scope) {
-            if self.whole.remove(&asked).is_some() {
-                self.bytes -= bytes.len();
-            }
+        if let Some(KeptDocument { bytes: Some(bytes), asked, .. }) = self.documents.remove(scope)
+            && self.whole.remove(&asked).is_some()
+        {
+            self.bytes -= bytes.len();
         }
     }
 }
