@@ -19,11 +19,11 @@ use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use pintle_metrics::{CatchPanic, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{CatchPanic, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| eprintln!("no more metrics: {panic}"));
 /// provider.counter(&SENT, &["here"]).add(1);
 /// // It has one label, not two, so this panics, and is a counter of nothing.

@@ -8,12 +8,12 @@ use std::iter::zip;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
 ///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let wait = memory.histogram(&WAIT, &[]);
 /// [0.5, 2.0, 4.0].iter().for_each(|seconds| wait.observe(*seconds));
 /// let waits = memory.distribution("door_wait_seconds", &[]).expect("the histogram is alive");

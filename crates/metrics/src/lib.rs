@@ -1,7 +1,7 @@
 //! What all metrics stand on: a component asks a provider for its instruments, owns them, and takes its series along when it goes.
 //!
 //! ```
-//! use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
+//! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
 //!
 //! static SENT: Metric =
 //!     Metric { name: "mails_sent_total", help: "Mails that were sent", kind: MetricKind::Counter, labels: &["host"] };
@@ -23,7 +23,7 @@
 //!     }
 //! }
 //!
-//! let memory = Memory::new();
+//! let memory = InMemoryProvider::new();
 //! let mailer = Mailer::new("example.com", Some(&memory));
 //! mailer.send();
 //! assert_eq!(memory.value("mails_sent_total", &[("host", "example.com")]), Some(1.0));
@@ -37,7 +37,7 @@
 //!   series.
 //! - A [`Provider`] hands out instruments: [`Counter`], [`Gauge`], [`Histogram`], or a gauge that is [pulled](Provider::pulled).
 //!   The configuration of each component has it as `metrics: Option<Arc<dyn Provider>>`; there is no global one.
-//! - [`Memory`] is the provider that comes with this crate (feature `memory`): its [`Sample`]s are read in the process, or by a
+//! - [`InMemoryProvider`] is the provider that comes with this crate (feature `memory`): its [`Sample`]s are read in the process, or by a
 //!   `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is what its histograms hold.
 //!
 //! # Rules
@@ -64,7 +64,7 @@ pub use catch_panic::CatchPanic;
 #[cfg(feature = "memory")]
 pub use distribution::Distribution;
 #[cfg(feature = "memory")]
-pub use memory::{Memory, Sample, Value};
+pub use memory::{InMemoryProvider, Sample, Value};
 pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
 // The examples of the README run as tests.

@@ -19,11 +19,11 @@ use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provide
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let here = memory.counter(&SENT, &["here"]);
 /// let there = memory.counter(&SENT, &["there"]);
 /// here.add(1);
@@ -33,7 +33,7 @@ use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provide
 /// assert_eq!(memory.samples().len(), 2);
 /// ```
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct InMemoryProvider {
     series: Arc<DashMap<Key, Series>>,
 }
 
@@ -60,7 +60,7 @@ pub enum Value {
     Histogram(Distribution),
 }
 
-impl Memory {
+impl InMemoryProvider {
     /// Without any series.
     pub fn new() -> Self {
         Self::default()
@@ -122,7 +122,7 @@ impl Memory {
     }
 }
 
-impl Provider for Memory {
+impl Provider for InMemoryProvider {
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
         Box::new(self.share(metric, labels, Cell::Counter(AtomicU64::new(0))))
     }
@@ -141,9 +141,9 @@ impl Provider for Memory {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for InMemoryProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("series", &self.series.len()).finish()
+        f.debug_struct("InMemoryProvider").field("series", &self.series.len()).finish()
     }
 }
 
@@ -250,7 +250,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
 
 /// An instrument.
 struct Share {
-    memory: Memory,
+    memory: InMemoryProvider,
     key: Key,
     cell: Arc<Cell>,
 }

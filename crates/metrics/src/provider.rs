@@ -8,7 +8,7 @@ use std::fmt::Debug;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric = Metric {
 ///     name: "door_wait_seconds",
@@ -17,7 +17,7 @@ use std::fmt::Debug;
 ///     labels: &["floor"],
 /// };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let _wait = memory.histogram(&WAIT, &["3"]);
 /// assert_eq!(memory.samples()[0].labels, ["3"]);
 /// ```
@@ -59,11 +59,11 @@ pub enum MetricKind {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &["floor"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let provider: &dyn Provider = &memory;
 /// let told = provider.gauge(&OPEN, &["3"]);
 /// told.add(1);
@@ -97,11 +97,11 @@ pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let sent: Box<dyn Counter> = memory.counter(&SENT, &[]);
 /// sent.add(1);
 /// sent.add(2);
@@ -117,11 +117,11 @@ pub trait Counter: Debug + Send + Sync {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Gauge, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Gauge, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let open: Box<dyn Gauge> = memory.gauge(&OPEN, &[]);
 /// open.add(3);
 /// open.add(-1);
@@ -137,12 +137,12 @@ pub trait Gauge: Debug + Send + Sync {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Histogram, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Histogram, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
 ///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let wait: Box<dyn Histogram> = memory.histogram(&WAIT, &[]);
 /// wait.observe(0.5);
 /// wait.observe(2.5);

@@ -14,10 +14,10 @@ use pintle_restreq::TransportLayer;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pintle::metrics::Memory;
+/// use pintle::metrics::InMemoryProvider;
 /// use pintle::prelude::*;
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let client = Some(ClientConfig::new("https://10.0.0.1:6443"));
 /// let metrics: Option<Arc<dyn Provider>> = Some(Arc::new(memory.clone()));
 /// let cluster = Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() })?;

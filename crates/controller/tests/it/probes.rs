@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use pintle_controller::{Controller, ControllerConfig, Health, Manager, ManagerStatus, Trigger};
 use pintle_leaderelect::{LeaderElectionConfig, Lease};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_testing::Collection;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -103,19 +103,19 @@ fn a_users_debug_is_not_called_under_the_lock_of_the_status() {
     }
     impl Provider for Curious {
         fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
-            Memory::default().counter(metric, labels)
+            InMemoryProvider::default().counter(metric, labels)
         }
 
         fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
-            Memory::default().gauge(metric, labels)
+            InMemoryProvider::default().gauge(metric, labels)
         }
 
         fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
-            Memory::default().histogram(metric, labels)
+            InMemoryProvider::default().histogram(metric, labels)
         }
 
         fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
-            Memory::default().pulled(metric, labels, read)
+            InMemoryProvider::default().pulled(metric, labels, read)
         }
     }
     let curious = Curious::default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pintle_controller::{
     Action, Controller, ControllerConfig, ControllerError, ReconcileError, ReconcileRequest, Reconciler,
 };
-use pintle_metrics::{Memory, Provider};
+use pintle_metrics::{InMemoryProvider, Provider};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -151,7 +151,7 @@ pub(crate) async fn pass(seconds: f64) {
 
 /// Where the metrics of controllers go.
 #[derive(Clone, Default)]
-pub(crate) struct Told(pub(crate) Memory);
+pub(crate) struct Told(pub(crate) InMemoryProvider);
 
 impl Told {
     pub(crate) fn provider(&self) -> Option<Arc<dyn Provider>> {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
 
-use pintle_metrics::{CatchPanic, Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
+use pintle_metrics::{CatchPanic, Counter, Gauge, Histogram, InMemoryProvider, Metric, MetricKind, Provider, Pulled};
 
 static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::Counter, labels: &[] };
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
@@ -87,7 +87,7 @@ impl Provider for Bad {
 
 #[test]
 fn what_a_provider_is_told_goes_through() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| panic!("{panic}"));
     let (counter, gauge) = (provider.counter(&COUNTER, &[]), provider.gauge(&GAUGE, &[]));
     let histogram = provider.histogram(&HISTOGRAM, &[]);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pintle_metrics::{Memory, Metric, MetricKind, Provider, Value};
+use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider, Value};
 
 static COUNT: Metric = Metric { name: "count_total", help: "A count", kind: MetricKind::Counter, labels: &["name"] };
 static LEVEL: Metric = Metric { name: "level", help: "A level", kind: MetricKind::Gauge, labels: &["name"] };
@@ -14,7 +14,7 @@ static TIME: Metric =
 
 #[test]
 fn a_series_is_there_from_the_first_instrument_to_the_last() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let names = || memory.samples().iter().map(|sample| sample.metric.name).collect::<Vec<_>>();
     let time = memory.histogram(&TIME, &["a", "GET"]);
     let (count, again) = (memory.counter(&COUNT, &["a"]), memory.counter(&COUNT, &["a"]));
@@ -29,7 +29,7 @@ fn a_series_is_there_from_the_first_instrument_to_the_last() {
 
 #[test]
 fn what_a_gauge_told_leaves_with_it() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let level = || memory.value("level", &[("name", "a")]);
     let (one, other) = (memory.gauge(&LEVEL, &["a"]), memory.gauge(&LEVEL, &["a"]));
     let pulled = memory.pulled(&LEVEL, &["a"], Box::new(|| 0.5));
@@ -48,7 +48,7 @@ fn what_a_gauge_told_leaves_with_it() {
 /// One that falls is taken for one that began anew, and what it says by then is counted once more.
 #[test]
 fn counters_and_histograms_never_fall_while_anyone_has_them() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let (one, other) = (memory.counter(&COUNT, &["a"]), memory.counter(&COUNT, &["a"]));
     one.add(5);
     other.add(3);
@@ -69,14 +69,14 @@ fn counters_and_histograms_never_fall_while_anyone_has_them() {
 
 #[test]
 fn the_greatest_share_of_a_max_gauge_counts() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let _shares = [3.0, 7.0, 5.0].map(|age| memory.pulled(&OLDEST, &["a"], Box::new(move || age)));
     assert_eq!(memory.value("oldest", &[]), Some(7.0));
 }
 
 #[test]
 fn series_are_read_by_name_and_by_some_of_their_labels() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let _times = [("a", "GET", 0.5), ("a", "PUT", 1.5), ("b", "GET", 2.5)].map(|(name, verb, seconds)| {
         let time = memory.histogram(&TIME, &[name, verb]);
         time.observe(seconds);
@@ -100,19 +100,19 @@ fn series_are_read_by_name_and_by_some_of_their_labels() {
 #[test]
 #[should_panic(expected = "level is a Gauge")]
 fn to_ask_for_a_counter_of_a_gauge_is_loud() {
-    Memory::new().counter(&LEVEL, &["a"]);
+    InMemoryProvider::new().counter(&LEVEL, &["a"]);
 }
 
 #[test]
 #[should_panic(expected = "time has the labels [\"name\", \"verb\"]")]
 fn to_leave_out_a_label_is_loud() {
-    Memory::new().histogram(&TIME, &["a"]);
+    InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
 /// A component tells under its lock and is asked under its lock, and makes instruments there.
 #[test]
 fn a_scrape_gets_along_with_components_that_come_and_go() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let done = Arc::new(AtomicBool::new(false));
     let scrapes = thread::scope(|scope| {
         let scraper = scope.spawn(|| {
@@ -159,7 +159,7 @@ fn a_scrape_gets_along_with_components_that_come_and_go() {
 /// Its read may take the component's locks, so it is not called under those of the provider.
 #[test]
 fn a_gauge_that_is_dropped_is_not_read() {
-    let (memory, reads) = (Memory::new(), Arc::new(AtomicUsize::new(0)));
+    let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));
     let pulled = [(); 2].map(|()| {
         let reads = Arc::clone(&reads);
         let read = move || reads.fetch_add(1, Ordering::Relaxed) as f64;

@@ -1,6 +1,6 @@
 //! The same as a collector of a registry.
 
-use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -17,7 +17,7 @@ fn text(registry: &Registry) -> String {
 
 #[test]
 fn a_scrape_shows_what_is_alive() {
-    let (memory, mut registry) = (Memory::new(), Registry::default());
+    let (memory, mut registry) = (InMemoryProvider::new(), Registry::default());
     registry.register_collector(Box::new(memory.clone()));
     assert_eq!(text(&registry), "# EOF\n");
 
@@ -49,7 +49,7 @@ time_bucket{le="+Inf",verb="GET"} 3
 
 #[test]
 fn a_registrys_own_prefix_and_labels_hold() {
-    let (memory, mut registry) = (Memory::new(), Registry::default());
+    let (memory, mut registry) = (InMemoryProvider::new(), Registry::default());
     let labels = [("pod".into(), "p".into())];
     registry
         .sub_registry_with_prefix("my")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use pintle::metrics::{Distribution, Memory};
+use pintle::metrics::{Distribution, InMemoryProvider};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
-    metrics: Memory,
+    metrics: InMemoryProvider,
     /// How long keys waited until the replica was killed, and its queue went.
     waited: Option<Distribution>,
     stop: CancellationToken,
@@ -44,7 +44,7 @@ impl Work {
 impl Replica {
     /// Starts a replica that shares nothing with others but the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let metrics = Memory::new();
+        let metrics = InMemoryProvider::new();
         let (cluster, manager) = crate::replica(config.clone(), name.into(), Arc::new(metrics.clone()))?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use pintle::leaderelect::LeaderElector;
-use pintle::metrics::{Counter, Gauge, Histogram, Memory, Metric, Pulled};
+use pintle::metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Pulled};
 use pintle::prelude::*;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-fn provider(memory: &Memory) -> Option<Arc<dyn Provider>> {
+fn provider(memory: &InMemoryProvider) -> Option<Arc<dyn Provider>> {
     Some(Arc::new(memory.clone()))
 }
 
 /// Which parts of a cluster tell something.
-fn tellers(memory: &Memory) -> Vec<&'static str> {
+fn tellers(memory: &InMemoryProvider) -> Vec<&'static str> {
     let parts = ["event_broadcaster", "informer", "leader_election", "reflector", "rest_client"];
     let samples = memory.samples();
     let tells = |part: &&str| samples.iter().any(|sample| sample.metric.name.starts_with(part));
@@ -26,7 +26,7 @@ fn tellers(memory: &Memory) -> Vec<&'static str> {
 
 #[tokio::test]
 async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along() {
-    let (server, memory) = (server().await, Memory::new());
+    let (server, memory) = (server().await, InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
@@ -64,7 +64,7 @@ async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along(
 
 #[tokio::test]
 async fn what_has_a_provider_of_its_own_keeps_it() {
-    let (server, ours, theirs) = (server().await, Memory::new(), Memory::new());
+    let (server, ours, theirs) = (server().await, InMemoryProvider::new(), InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&ours), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
@@ -79,7 +79,7 @@ async fn what_has_a_provider_of_its_own_keeps_it() {
 
 #[tokio::test]
 async fn a_cluster_without_a_provider_gives_none() {
-    let (server, theirs) = (server().await, Memory::new());
+    let (server, theirs) = (server().await, InMemoryProvider::new());
     let cluster = Cluster::connect(server.client_config()).unwrap();
     let maps = cluster.informer::<ConfigMap>();
     let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
@@ -93,7 +93,7 @@ async fn a_cluster_without_a_provider_gives_none() {
 async fn a_provider_may_use_the_cluster_that_asks_it() {
     /// Makes a recorder of its own when it is first asked.
     #[derive(Debug, Default)]
-    struct Recording(Memory, Mutex<Option<Cluster>>);
+    struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
         fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
             let cluster = self.1.lock().unwrap().take();
@@ -134,7 +134,7 @@ async fn a_provider_may_use_the_cluster_that_asks_it() {
 
 #[tokio::test]
 async fn electors_of_each_kind_of_lock_record_events_and_metrics() {
-    let (server, memory) = (server().await, Memory::new());
+    let (server, memory) = (server().await, InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();

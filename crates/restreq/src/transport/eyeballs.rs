@@ -100,13 +100,13 @@ mod tests {
     use std::sync::Arc;
 
     use futures_util::FutureExt;
-    use pintle_metrics::Memory;
+    use pintle_metrics::InMemoryProvider;
 
     use super::*;
 
     #[tokio::test]
     async fn a_look_up_that_is_cut_off_takes_time_as_well() {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let metrics = Instruments::new(Arc::new(memory.clone()), "server".into());
         drop(connect("localhost", 1, Some(&metrics)).now_or_never());
         let found = memory.distribution("rest_client_dns_resolution_duration_seconds", &[("host", "localhost")]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PluginPolicy, Secret};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_restreq::{AuthError, Error, RestClient, RestClientConfig};
 use tempfile::TempDir;
 
@@ -346,7 +346,7 @@ async fn a_program_that_the_policy_does_not_allow_is_never_run() {
 
 #[tokio::test]
 async fn runs_of_a_program_are_counted_by_how_they_ended() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let program = Program::new(&format!("test $n = 2 && exit 73; {}", printing(V1, r#"{"token":"t$n"}"#)));
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
     let client = |change: &dyn Fn(&mut ClientConfig)| {
@@ -375,7 +375,7 @@ async fn runs_of_a_program_are_counted_by_how_they_ended() {
 /// Metrics that begin a request of their own before they take a value in.
 #[derive(Debug)]
 struct Curious {
-    memory: Memory,
+    memory: InMemoryProvider,
     ask: Arc<OnceLock<RestClient>>,
 }
 
@@ -419,7 +419,7 @@ async fn metrics_are_told_under_no_lock() {
     let [one, two] = pairs.each_ref().map(|pair| printing(V1, &status(pair)));
     let program = Program::new(&format!("if [ $n = 1 ]; then\n{one}\nelse\n{two}\nfi"));
     let server = Server::start([Reply::json(401, "")]).await;
-    let (memory, ask) = (Memory::new(), Arc::new(OnceLock::new()));
+    let (memory, ask) = (InMemoryProvider::new(), Arc::new(OnceLock::new()));
     let metrics: Arc<dyn Provider> = Arc::new(Curious { memory: memory.clone(), ask: ask.clone() });
     let client =
         RestClient::new(RestClientConfig { metrics: Some(metrics), ..program.config(&server).into() }).unwrap();

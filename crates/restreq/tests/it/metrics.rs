@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Memory, MetricKind};
+use pintle_metrics::{InMemoryProvider, MetricKind};
 use pintle_restreq::{RestClient, RestClientConfig, Warning, WarningHandler};
 use pintle_testing::PanickingProvider;
 use serde_json::Value;
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 
-fn client(server: &Server, memory: &Memory) -> RestClient {
+fn client(server: &Server, memory: &InMemoryProvider) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
 /// A counter of requests or retries, by the code and the method.
-fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
+fn count(memory: &InMemoryProvider, name: &str, code: &str, method: &str) -> Option<f64> {
     let verb = if name == "requests_total" { "method" } else { "verb" };
     memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
 }
@@ -27,7 +27,7 @@ async fn the_series_are_those_of_client_go_and_go_with_the_client() {
         [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
     const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
     let server = Server::start([Reply::later(429, 0)]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     assert!(memory.samples().is_empty());
     soon(client.get().send()).await.unwrap();
@@ -65,7 +65,7 @@ async fn the_series_are_those_of_client_go_and_go_with_the_client() {
 #[tokio::test]
 async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries() {
     let server = Server::start([Reply::later(503, 0), Reply::later(429, 0), Reply::json(404, "{}")]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     soon(client.put().body("x").send()).await.unwrap_err();
     soon(client.post().body("x").send()).await.unwrap();
@@ -84,7 +84,7 @@ async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries
 #[tokio::test]
 async fn bodies_count_by_their_size_where_that_is_known() {
     let server = Server::start([Reply::later(429, 0), Reply::json(200, "[1234]"), Reply::json(404, "{}")]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     soon(client.put().body("12345").send()).await.unwrap();
     soon(client.get().send()).await.unwrap_err();
@@ -120,7 +120,7 @@ fn the_dashboard_knows_the_series_by_their_names() {
 async fn what_is_a_name_is_looked_up_and_that_is_told() {
     const LOOKED_UP: &str = "rest_client_dns_resolution_duration_seconds";
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     soon(client(&server, &memory).get().send()).await.unwrap();
     assert_eq!(memory.distribution(LOOKED_UP, &[]), None, "it is an address");
     let mut config = server.config();
@@ -136,7 +136,7 @@ async fn what_is_a_name_is_looked_up_and_that_is_told() {
 
 #[tokio::test]
 async fn no_answer_counts_as_an_error() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let mut config = Server::start([]).await.config();
     config.server = format!("http://{}", closed_port().await);
     let client =
@@ -149,7 +149,7 @@ async fn no_answer_counts_as_an_error() {
 async fn a_request_takes_from_the_call_to_the_end_whichever_way_it_ends() {
     let _clock = steady_clock();
     let server = Server::start([Reply::later(429, 3), Reply::ok(), Reply::Silence]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     let check = |verb, least, start: Instant| {
         let found = memory.distribution("rest_client_request_duration_seconds", &[("verb", verb)]).unwrap();
@@ -168,7 +168,7 @@ async fn a_request_takes_from_the_call_to_the_end_whichever_way_it_ends() {
 #[tokio::test]
 async fn streams_and_watches_count_and_take_no_time() {
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     drop(soon(client.get().stream()).await.unwrap());
     drop(soon(client.get().watch::<Value>()).await.unwrap());
@@ -180,7 +180,7 @@ async fn streams_and_watches_count_and_take_no_time() {
 async fn waits_for_the_rate_limit_are_told() {
     let _clock = steady_clock();
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let mut config = server.config();
     // One in 100 s, so that it matters little what else takes time.
     (config.qps, config.burst) = (Some(0.01), Some(1));
