@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_anonymous_copy_keeps_how_to_reach_the_server_and_nothing_of_who_asks() {
+    fn anonymous_keeps_connection_settings_and_drops_credentials() {
         let mut config = with_secrets();
         config.tls.ca = Some(PemSource::File("ca".into()));
         config.tls.server_name = Some("name".into());
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_wiped() {
+    fn secrets_are_wiped_on_drop() {
         fn is_wiped<T: ZeroizeOnDrop>() {}
         is_wiped::<Secret>();
         is_wiped::<PemSource>();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn printing_a_configuration_shows_no_secret() {
+    fn debug_of_a_configuration_shows_no_secret() {
         let config = with_secrets();
         let shown = format!("{config:?}");
         assert!(!shown.contains("hush"), "{shown}");

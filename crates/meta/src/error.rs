@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_known_reason_is_judged_by_its_code() {
+    fn status_without_a_known_reason_is_classified_by_code() {
         assert!(answer(404, None).is_not_found());
         assert!(answer(404, Some(Reason::Other("Nowhere".into()))).is_not_found());
         assert!(!answer(404, Some(Reason::Forbidden)).is_not_found());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_proves_that_nothing_was_done() {
+    fn may_have_acted_is_false_only_after_a_rejection() {
         for (error, expected) in [
             (answer(409, Some(Reason::Conflict)), false),
             (answer(429, None), false),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_request_and_no_query() {
+    fn error_names_its_request_without_the_query() {
         let line = RequestLine { method: "PUT".into(), url: "https://host/api/v1/pods/a?dryRun=All".into() };
         assert_eq!(line.path(), "/api/v1/pods/a");
         let request = Some(Arc::new(line));

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_and_writing_back_loses_nothing() {
+    fn metadata_roundtrip_loses_nothing() {
         let text = r#"{"name":"a","namespace":"b","labels":{"x":"y"},"selfLink":"/old"}"#;
         let meta: ObjectMeta = serde_json::from_str(text).unwrap();
         let back: Value = serde_json::to_value(&meta).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_empty_value_as_in_go() {
+    fn null_decodes_as_the_empty_value() {
         let texts = |entries: &[(&str, &str)]| {
             entries.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
         };
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_type_is_refused() {
+    fn wrong_types_are_rejected() {
         for members in [
             r#""name":7"#,
             r#""labels":{"x":7}"#,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_what_they_have() {
+    fn lists_allocate_exactly_their_length() {
         let one: ObjectMeta = serde_json::from_str(r#"{"ownerReferences":[{}],"finalizers":["a","b"]}"#).unwrap();
         assert_eq!((one.owner_references.capacity(), one.finalizers.capacity()), (1, 2));
     }

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dry_run_is_written_as_the_stages_it_leaves_out() {
+    fn dry_run_serializes_as_all() {
         let write = |dry_run| serde_json::to_value(DeleteOptions { dry_run, ..DeleteOptions::default() }).unwrap();
         assert_eq!((write(true), write(false)), (json!({"dryRun": ["All"]}), json!({})));
         let read = |stages: Value| serde_json::from_value::<DeleteOptions>(json!({"dryRun": stages}));
