@@ -11,7 +11,7 @@ use pintle_workqueue::{MetricsStyle, Pending, Priority, QueueConfig};
 
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// The configuration of a [`Controller`](crate::Controller). The defaults are those of controller-runtime.
+/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults.
 ///
 /// # Examples
 ///
@@ -63,8 +63,8 @@ pub struct ControllerConfig {
     /// The metrics provider. `None`, the default, disables metrics. The controller's series exist until its last handle
     /// is dropped and its last reconciliation has ended. The queue's series exist as long as the queue of a run.
     ///
-    /// All series have the label `controller`. Those of the queue are [listed there](MetricsStyle), with
-    /// controller-runtime's labels.
+    /// All series have the label `controller`. The queue's series are [listed there](MetricsStyle) and
+    /// have controller-runtime's labels.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|

@@ -53,7 +53,7 @@
 //!
 //! # Concepts
 //!
-//! The names are those of controller-runtime.
+//! This crate uses the names of controller-runtime.
 //!
 //! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.

@@ -154,7 +154,10 @@ mod tests {
         conditions.set(ready(ConditionStatus::False), at(1));
         conditions.set(Condition { condition_type: "Other".into(), ..ready(ConditionStatus::True) }, at(1));
         assert!(conditions.is_false("Ready") && !conditions.is_true("Ready") && conditions.is_true("Other"));
-        assert!(!conditions.is_true("Gone") && !conditions.is_false("Gone"), "a missing condition is neither true nor false");
+        assert!(
+            !conditions.is_true("Gone") && !conditions.is_false("Gone"),
+            "a missing condition is neither true nor false"
+        );
         assert!(conditions.remove("Ready") && !conditions.remove("Ready"));
         assert_eq!(conditions.0.len(), 1);
     }

@@ -268,10 +268,7 @@ mod tests {
             Bytes::from([b"{\"type\":\"", kind, object].concat())
         };
         assert!(WatchEvent::parse(&frame(b"MODIFIED")).is_ok());
-        assert!(
-            WatchEvent::parse(&frame(b"BOOKMARK")).is_err(),
-            "a watch cannot resume from an undecodable revision"
-        );
+        assert!(WatchEvent::parse(&frame(b"BOOKMARK")).is_err(), "a watch cannot resume from an undecodable revision");
         assert!(WatchEvent::parse(&frame(b"MODI\xff")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The same series for a `prometheus_client` registry.
+//! The collector for a `prometheus_client` registry.
 
 use std::fmt;
 use std::iter::zip;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::{InMemoryProvider, MetricKind, Value};
 
-/// Shows what is alive at the time of the scrape.
+/// Encodes the series that are live at the time of the scrape.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ impl Collector for InMemoryProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in self.samples().chunk_by(|one, other| one.metric.name == other.metric.name) {
             let metric = family[0].metric;
-            // The encoder adds it.
+            // The encoder appends the suffix.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,

@@ -331,7 +331,7 @@ impl Cluster {
         let leases = self.leases(lease.namespace().unwrap_or_default(), config.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases, &namespace, lease.name());
-        self.observe(&mut config);
+        self.set_observers(&mut config);
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
@@ -369,7 +369,7 @@ impl Cluster {
     ) -> Result<LeaderElectors<Api<Lease>>, Error> {
         let leases = self.leases(namespace, config.election.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        self.observe(&mut config.election);
+        self.set_observers(&mut config.election);
         LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
     }
 
@@ -410,12 +410,12 @@ impl Cluster {
     pub fn shards(&self, namespace: &str, name: &str, mut config: ShardsConfig) -> Result<Shards<Api<Lease>>, Error> {
         let leases = self.leases(namespace, config.electors.election.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        self.observe(&mut config.electors.election);
+        self.set_observers(&mut config.electors.election);
         Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
     /// Connects the election to this cluster's Event recorder and metrics provider.
-    fn observe(&self, config: &mut LeaderElectionConfig) {
+    fn set_observers(&self, config: &mut LeaderElectionConfig) {
         config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
@@ -463,7 +463,7 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate for the Lease with this key, for coordinated leader election. The candidate runs beside an
+    /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
     /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated).
     /// It has its own client.
     ///
@@ -497,18 +497,19 @@ impl Cluster {
         identity: &str,
         spec: LeaseCandidateSpec,
     ) -> Result<Candidate<Api<LeaseCandidate>>, Error> {
-        let candidates: Api<LeaseCandidate> = Api::namespaced(self.urgent(Duration::from_secs(5))?, namespace);
+        let candidates: Api<LeaseCandidate> =
+            Api::namespaced(self.dedicated_client(Duration::from_secs(5))?, namespace);
         let namespace = candidates.namespace().unwrap_or_default().to_owned();
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
     /// Returns a handle for the Leases of a namespace, for electors with this renew deadline.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
-        Ok(Api::namespaced(self.urgent((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
+        Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
     /// Creates a client with connections of its own, for requests that must not wait behind others.
-    fn urgent(&self, timeout: Duration) -> Result<RestClient, Error> {
+    fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
         let Inner { metrics, transport, .. } = &*self.inner;

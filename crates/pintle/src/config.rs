@@ -33,7 +33,7 @@ pub struct ClusterConfig {
     ///
     /// | component | metrics |
     /// |---|---|
-    /// | [clients](pintle_restreq::RestClientConfig::metrics), including those of electors | `rest_client_*` |
+    /// | [clients](pintle_restreq::RestClientConfig::metrics), including the clients of electors | `rest_client_*` |
     /// | [informers](pintle_informer::InformerConfig::metrics) | `reflector_*`, `informer_*` |
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
@@ -42,8 +42,8 @@ pub struct ClusterConfig {
     /// configuration](pintle_controller::ControllerConfig::metrics). The same holds for informers that you make with
     /// the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
-    /// What all clients, those of electors included, send their requests through. None, the default: nothing but the connections. An
-    /// embedded server needs [no socket](TransportLayer::in_place):
+    /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
+    /// With [`TransportLayer::in_place`], an embedded server needs no socket:
     ///
     /// ```
     /// # #[cfg(feature = "apiserver")]

@@ -3,8 +3,8 @@
 //! Watches, pages and lists of past revisions all read from the log. This module takes no lock, reads no clock and
 //! calls no user code.
 
-mod read;
 mod errors;
+mod read;
 mod select;
 mod watch;
 mod write;

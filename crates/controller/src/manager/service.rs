@@ -1,4 +1,4 @@
-//! Services that run beside the controllers.
+//! Services, which run next to the controllers.
 
 use std::error::Error;
 use std::pin::Pin;

@@ -87,7 +87,7 @@ impl<T: Object> fmt::Debug for Kind<T> {
 pub(crate) struct KindSource<T: Object, H> {
     kind: Kind<T>,
     handler: Arc<H>,
-    /// Whether the keys are those of the objects themselves.
+    /// Whether the handler returns the key of the event's object.
     is_primary: bool,
     requests: OnceLock<Requests>,
     pump: Mutex<Option<Pump>>,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pintle_meta::{ApiError, ApiResource, FieldSelector, LabelSelector};
 use serde_json::Value;
 
-use super::{meta, errors};
+use super::{errors, meta};
 
 /// The objects of one namespace or of all that match selectors.
 pub(crate) struct Selection {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, PostOptions, Time};
 use serde_json::{Map, Value, json};
 
-use super::{Entry, Store, Stored, key_of, meta, errors};
+use super::{Entry, Store, Stored, errors, key_of, meta};
 
 /// The part of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub(crate) enum Edit {
 }
 
 /// Metadata that only the server writes.
-const SERVER_FIELDS: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+const SERVER_FIELDS: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
 impl Store {
     pub(crate) fn get(&self, key: &ObjectKey) -> Result<Value, ApiError> {

@@ -9,7 +9,7 @@ use pintle_meta::{
 use pintle_testing::{Break, Call, Client, Outcome, Verb};
 use serde_json::json;
 
-use crate::support::{Website, from, key, log, now, page, poll, site, sites, themed, available};
+use crate::support::{Website, available, from, key, log, now, page, poll, site, sites, themed};
 
 fn list() -> ListOptions {
     ListOptions::default()
@@ -74,7 +74,10 @@ fn client_faults_apply_before_collection_faults() {
     one.faults().next([Outcome::Pass]);
     assert_eq!(fails(&one), [false, true, true]);
     sites.faults().next([busy()]);
-    assert!(now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(), "the collection's script applies to its own requests");
+    assert!(
+        now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(),
+        "the collection's script applies to its own requests"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pintle_meta::{ListWatch, WatchOptions};
 use pintle_testing::{Break, Collection, Events};
 
-use crate::support::{Website, from, key, labelled, now, site, sites, available};
+use crate::support::{Website, available, from, key, labelled, now, site, sites};
 
 fn watch(sites: &Collection<Website>, options: &WatchOptions) -> Events {
     now(sites.watch(options)).unwrap()

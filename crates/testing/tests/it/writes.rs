@@ -5,7 +5,7 @@ use pintle_meta::{
 };
 use serde_json::json;
 
-use crate::support::{State, Website, from, key, now, site, sites, themed, available};
+use crate::support::{State, Website, available, from, key, now, site, sites, themed};
 
 fn post() -> PostOptions {
     PostOptions::default()
@@ -269,7 +269,8 @@ fn apply_patch_creates_or_merges() {
 
     let mut old = apply(json!({"theme": "dark"})).body().clone();
     old["metadata"] = json!({"name": "b", "resourceVersion": "1"});
-    now(sites.patch(&key("b"), &Patch::Apply(old), &options)).expect("an apply ignores the resourceVersion of a deleted object");
+    now(sites.patch(&key("b"), &Patch::Apply(old), &options))
+        .expect("an apply ignores the resourceVersion of a deleted object");
 
     let error = now(sites.patch(&key("a"), &apply(json!({})), &post())).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("fieldManager: Required value"), "{error}");
