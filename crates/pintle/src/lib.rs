@@ -2,8 +2,8 @@
 //! Kubernetes.
 //!
 //! [`Cluster`] is the entry point. It makes clients, informers, recorders and electors, and shares connections and
-//! caches between them. Each crate can also be used alone, as `pintle-workqueue` and so on. The lower crates depend on
-//! neither Kubernetes nor an async runtime.
+//! caches between them. Each crate can also be used alone, as `pintle-workqueue` and so on. The lower crates do not
+//! depend on Kubernetes or an async runtime.
 //!
 //! The example runs against an API server in the same process and needs the feature `apiserver`. Besides this crate it
 //! needs serde with `derive`, and tokio with `macros` and `rt-multi-thread`. For a real cluster, use
