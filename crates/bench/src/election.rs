@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use pintle::leaderelect::LeaderElectorsConfig;
 use pintle::prelude::*;
 use pintle_kubeconfig::{Environment, Overrides};
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -141,7 +141,7 @@ fn many(how: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
     let span = Duration::from_secs(how.of(20, 5));
-    let (memory, lease) = (Memory::new(), own_name("many"));
+    let (memory, lease) = (InMemoryProvider::new(), own_name("many"));
     let sockets_before = sockets();
     let stop = CancellationToken::new();
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -211,7 +211,7 @@ fn own_name(of: &str) -> String {
 }
 
 /// Each has a client of its own, as a process has.
-fn cluster(how: &Setting, memory: &Memory) -> Cluster {
+fn cluster(how: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(how.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }

@@ -17,7 +17,7 @@ mod tails;
 
 use std::sync::Arc;
 
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_ratelimit::Clock;
 use pintle_workqueue::{QueueConfig, WorkQueue};
 
@@ -115,7 +115,7 @@ impl Setting {
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),
-            metrics: self.metrics.then(|| Arc::new(Memory::new()) as _),
+            metrics: self.metrics.then(|| Arc::new(InMemoryProvider::new()) as _),
             ..QueueConfig::new(clock)
         }
     }

@@ -1,4 +1,4 @@
-//! Reconciliations that block their thread, and the thread that looks for them.
+//! Detects reconciliations that block their thread, from a watchdog thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -11,18 +11,18 @@ use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::unheard::with_logs_of_here;
+use crate::no_subscriber::with_current_subscriber;
 
-/// The workers of one controller, of all its runs, and what each of them is polling.
+/// The workers of one controller across all its runs, and the polls in progress.
 pub(crate) struct Polls {
     controller: String,
-    /// A poll that takes longer blocks its thread.
+    /// A poll that takes longer than this blocks its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll>>>,
 }
 
-/// What one worker is polling.
+/// The poll that a worker currently executes.
 pub(crate) struct Poll {
     current: Mutex<Current>,
     metrics: Metrics,
@@ -32,8 +32,8 @@ pub(crate) struct Poll {
 struct Current {
     key: Option<ObjectKey>,
     since: Option<Instant>,
-    /// Whether the watchdog has reported it.
-    is_told: bool,
+    /// Whether the watchdog has reported this poll.
+    is_reported: bool,
 }
 
 /// A call that blocks its thread.
@@ -57,7 +57,7 @@ impl Polls {
         poll
     }
 
-    /// The calls that have blocked their thread for the limit.
+    /// Returns the calls that have blocked their thread for at least the limit.
     pub(crate) fn blocked(&self) -> Vec<Blocked> {
         self.blocked_for(self.limit)
     }
@@ -71,14 +71,14 @@ impl Polls {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reports the calls that have come to block their thread since the last look.
-    fn look(&self) {
+    /// Reports calls that started to block their thread since the last check.
+    fn report_blocked(&self) {
         let now = Instant::now();
         for poll in self.polls() {
             let found = {
                 let mut current = lock(&poll.current);
-                let found = current.blocked(self.limit, now).filter(|_| !current.is_told);
-                current.is_told |= found.is_some();
+                let found = current.blocked(self.limit, now).filter(|_| !current.is_reported);
+                current.is_reported |= found.is_some();
                 found
             };
             let Some(Blocked { key, since }) = found else { continue };
@@ -93,11 +93,11 @@ impl Polls {
         }
     }
 
-    /// The same as one line for people.
+    /// Describes the blocked calls in one line.
     pub(crate) fn describe(&self) -> Option<String> {
         let blocked = self.blocked();
-        let told: Vec<_> = blocked.iter().map(|blocked| blocked.describe(Instant::now())).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let blocked: Vec<_> = blocked.iter().map(|blocked| blocked.describe(Instant::now())).collect();
+        (!blocked.is_empty()).then(|| blocked.join("; "))
     }
 }
 
@@ -115,7 +115,7 @@ impl Current {
 }
 
 impl Poll {
-    /// Runs a call, and notes when it is polled.
+    /// Runs a call, and records when it is being polled.
     pub(crate) async fn watch<F: Future>(&self, key: &ObjectKey, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -135,25 +135,25 @@ impl Poll {
     }
 }
 
-/// A poll under way.
+/// A poll in progress.
 struct Polling<'a>(&'a Poll);
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
         let mut current = lock(&self.0.current);
         let since = current.since.take();
-        let was_told = std::mem::take(&mut current.is_told);
-        let key = if was_told { current.key.clone() } else { None };
+        let was_reported = std::mem::take(&mut current.is_reported);
+        let key = if was_reported { current.key.clone() } else { None };
         drop(current);
         if let (Some(key), Some(since)) = (key, since) {
             self.0.metrics.blocked(-1);
-            tracing::warn!(%key, blocked_for = ?since.elapsed(), "a reconciliation has let go of its thread");
+            tracing::warn!(%key, blocked_for = ?since.elapsed(), "a reconciliation no longer blocks its thread");
         }
     }
 }
 
-/// A thread of its own that looks for blocked calls, since a runtime whose threads are blocked looks for nothing. It ends when this is
-/// dropped.
+/// A thread that looks for blocked calls. A task would not do, because blocked runtime threads run no tasks. The thread
+/// ends when this is dropped.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -165,24 +165,24 @@ struct Shared {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When to end the process.
+/// When to exit the process.
 pub(crate) struct Exit {
     pub(crate) stop: CancellationToken,
     pub(crate) after: Duration,
 }
 
 impl Watchdog {
-    /// Watches these controllers. With an `exit`, it ends the process if calls still block their threads when the time of the stop is
-    /// up, also after it was dropped: nothing else can end them.
+    /// Watches these controllers. With an `exit`, it exits the process if calls still block their threads when the time
+    /// of the stop is up. It does so even after it was dropped, because nothing else can end such calls.
     pub(crate) fn start(controllers: Vec<Arc<Polls>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
         let (controllers, has_ended) = (Mutex::new(controllers), Mutex::new(false));
         let shared = Arc::new(Shared { controllers, exit, has_ended, ended: Condvar::new() });
         let watched = shared.clone();
-        let run = with_logs_of_here(move || watched.run(tick));
+        let run = with_current_subscriber(move || watched.run(tick));
         if let Err(error) = thread::Builder::new().name("pintle-watchdog".into()).spawn(run) {
-            tracing::warn!(%error, "there is no thread to look for reconciliations that block theirs");
+            tracing::warn!(%error, "cannot start the thread that detects blocked reconciliations");
         }
         Self(shared)
     }
@@ -192,7 +192,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Now, and not when the thread comes to it: their metrics are a user's.
+            // Drop the controllers here rather than on the thread, because their metrics are user code.
             drop(std::mem::take(&mut *lock(&self.0.controllers)));
         }
         *lock(&self.0.has_ended) = true;
@@ -207,7 +207,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // What is left gives `main` time to end the process by itself.
+                // The extra time lets `main` end the process first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -216,7 +216,7 @@ impl Shared {
                 return;
             }
             drop(has_ended);
-            self.controllers().iter().for_each(|polls| polls.look());
+            self.controllers().iter().for_each(|polls| polls.report_blocked());
             has_ended = lock(&self.has_ended);
             if !*has_ended || stopped.is_some() {
                 let waited = self.ended.wait_timeout(has_ended, if stopped.is_some() { tick / 10 } else { tick });
@@ -229,7 +229,7 @@ impl Shared {
         lock(&self.controllers).clone()
     }
 
-    /// The calls that a stop cannot end, with their controllers.
+    /// Returns the calls that a stop cannot end, with their controllers.
     fn held(&self) -> Vec<(String, Blocked)> {
         const HELD: Duration = Duration::from_millis(100);
         let mut all = Vec::new();
@@ -240,23 +240,26 @@ impl Shared {
         all
     }
 
-    #[expect(clippy::print_stderr, reason = "the last words of a process whose logs may go nowhere")]
+    #[expect(clippy::print_stderr, reason = "the process exits, and its logs may go nowhere")]
     fn end_process(&self, exit_after: &Exit) {
         let held = self.held();
         if held.is_empty() {
             return;
         }
         let now = Instant::now();
-        let told =
+        let blocked =
             held.iter().map(|(controller, blocked)| format!("controller {controller:?}: {}", blocked.describe(now)));
-        let told = told.collect::<Vec<_>>().join("; ");
-        tracing::error!(after = ?exit_after.after, "the stop is over, so the process ends: {told}");
-        eprintln!("pintle: the stop is over after {:?}, so the process ends: {told}", exit_after.after);
+        let blocked = blocked.collect::<Vec<_>>().join("; ");
+        tracing::error!(after = ?exit_after.after, "the stop timed out with blocked calls; exiting the process: {blocked}");
+        eprintln!(
+            "pintle: the stop timed out after {:?} with blocked calls; exiting the process: {blocked}",
+            exit_after.after
+        );
         exit(1);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No step under these locks can panic half-way.
+    // No code under these locks can panic halfway, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

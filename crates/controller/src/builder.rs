@@ -1,4 +1,4 @@
-//! How a controller is put together.
+//! The builder of controllers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Named, Source};
 use crate::{Controller, ControllerConfig, Reconciler};
 
-/// Puts a [`Controller`] together, in the words of controller-runtime's builder.
+/// Builds a [`Controller`], with the names of controller-runtime's builder.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::{Controller, ControllerConfig, Reconciler};
 #[must_use]
 pub struct Builder {
     name: String,
-    /// The kind that it is for, if it is for one.
+    /// The kind that the controller reconciles, if it is for one kind.
     owner: Option<ApiResource>,
     sources: Vec<Named>,
     config: ControllerConfig,
@@ -51,58 +51,61 @@ impl Builder {
         Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, true))
     }
 
-    /// The controller's name in logs and metrics, in place of the kind in lower case.
+    /// Sets the controller's name in logs and metrics. The default is the kind in lower case.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Reconciles an object whenever one that it manages changes: an object whose controller reference names the group,
-    /// kind and name of the other. See [`EnqueueOwner`].
+    /// Reconciles an object whenever a dependent of it changes. A dependent is an object whose controller reference has
+    /// the group, kind and name of the owner. See [`EnqueueOwner`].
     ///
     /// # Panics
     ///
-    /// If the builder comes from [`Controller::named`]: it does not know the owners' kind then. Use [`watches`](Self::watches)
-    /// with an [`EnqueueOwner`].
+    /// Panics if the builder comes from [`Controller::named`], because the owner's kind is unknown then. Use
+    /// [`watches`](Self::watches) with an [`EnqueueOwner`] instead.
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
-            panic!("controller {:?} is for no kind, so `owns` cannot tell whose dependents are meant", self.name);
+            panic!(
+                "controller {:?} has no kind of its own, so `owns` does not know the owners; use `watches`",
+                self.name
+            );
         };
         let handler = EnqueueOwner::new(owner);
         self.watches(dependents, handler)
     }
 
-    /// Reconciles the keys that `handler` makes of each event.
+    /// Reconciles the keys that `handler` returns for each event.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T>) -> Self {
         self.source(KindSource::new(objects.into(), handler, false))
     }
 
-    /// Reconciles the keys that any other source yields.
+    /// Reconciles the keys of another source.
     pub fn source(mut self, source: impl Source) -> Self {
         self.sources.push(Named::new(source));
         self
     }
 
-    /// How the controller works.
+    /// Sets the configuration.
     pub fn config(mut self, config: ControllerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// The controller. It does nothing before it runs.
+    /// Finishes the controller. It does nothing until it runs.
     pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
         Controller::new(self.name, self.config, self.sources, Arc::new(reconciler))
     }
 }
 
 impl Controller {
-    /// A controller for the objects of one kind: each change of one has it reconciled. A `&SharedInformer` is such a kind, as is
-    /// a [`Kind`] that says more.
+    /// Starts to build a controller that reconciles the objects of one kind on each change. Pass a `&SharedInformer`,
+    /// or a [`Kind`] with predicates.
     pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::of(objects.into())
     }
 
-    /// A controller that is for no one kind.
+    /// Starts to build a controller that is not for one kind.
     pub fn named(name: impl Into<String>) -> Builder {
         Builder::named(name)
     }

@@ -1,4 +1,4 @@
-//! How a controller works: the numbers and the queue that a user may set.
+//! The configuration of a controller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pintle_workqueue::{MetricsStyle, Pending, Priority, QueueConfig};
 
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// How a controller works. The defaults are those of controller-runtime.
+/// The configuration of a [`Controller`](crate::Controller). It has controller-runtime's defaults.
 ///
 /// # Examples
 ///
@@ -34,67 +34,77 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig {
-    /// How many keys are reconciled at the same time: 1. With 0 it is 1 as well.
+    /// The number of keys that are reconciled concurrently. The default is 1, and 0 means 1.
     pub max_concurrent_reconciles: usize,
-    /// How long one reconciliation may take before it is dropped, which counts as an error. None, the default: for ever.
+    /// The time limit of one reconciliation. When it expires, the reconciliation is dropped, which counts as an error.
+    /// `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
-    /// How long to wait for all caches to fill before the run fails: 2 minutes by default. The error says what is missing. None: for
-    /// ever, for a program that starts before its resources or permissions exist; then readiness says what is missing.
+    /// How long a run waits for all caches to sync before it fails, with an error that names the missing ones. The
+    /// default is 2 minutes. `None` waits forever, for a program that starts before its resources or permissions exist;
+    /// readiness then names the missing caches.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread before it is logged, counted and makes the replica unready: 5 s by default.
-    /// It is measured by the real clock, also where tokio's is paused.
+    /// How long a reconciliation may block its thread before it is logged and counted, and the replica becomes unready.
+    /// The default is 5 s. It is measured by the real clock, even if tokio's clock is paused.
     pub blocked_after: Duration,
-    /// How long a stop waits for reconciliations to end before it drops them: 25 s. In a [`Manager`](crate::Manager), its time
-    /// counts instead.
+    /// How long a stop waits for running reconciliations before it drops them. The default is 25 s. In a
+    /// [`Manager`](crate::Manager), the manager's timeout replaces this one.
     pub graceful_shutdown_timeout: Duration,
-    /// What the queue is like. None, the default:
+    /// The setup of the queue. `None`, the default, means:
     ///
-    /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A key that waits gains a level in 3 s, so a key of
-    ///   a first list comes before changes that are 5 minutes younger, and none starves. Otherwise first come, first served.
-    /// - The first error of a key delays it by 5 ms, and each further one by twice as long as before, up to 1000 s. A change ends that
-    ///   delay, unless the failed call may have caused it: a change that is seen during the call or up to 5 s after it waits for the
-    ///   retry. A new generation, a creation and a deletion of the object itself end the delay at once, as do a
-    ///   [`Trigger`](crate::Trigger) and sources of your own.
+    /// - Changes come before the keys of a first list, which have [`LOW_PRIORITY`]. A waiting key gains one priority
+    ///   level every 3 s, so a key of a first list comes before changes that are 5 minutes younger, and no key starves.
+    ///   Otherwise the order is first in, first out.
+    /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
+    /// - A change ends the delay, unless the failed call may have caused that change: a change seen during the call, or
+    ///   up to 5 s after it, waits for the retry.
+    /// - A new generation, a creation or a deletion of the object itself ends the delay at once. So do keys from a
+    ///   [`Trigger`](crate::Trigger) and from your own sources.
     pub queue: Option<QueueSetup>,
-    /// Who is told of the work, from the making of the controller until its last handle is dropped and its last reconciliation
-    /// has ended; and of the queue of each run, for as long as that is there. None: nobody. All have the label `controller`;
-    /// those of the queue are [its own](MetricsStyle), with controller-runtime's labels.
+    /// The metrics provider. `None`, the default, disables metrics. The controller's series exist until its last handle
+    /// is dropped and its last reconciliation has ended. The queue's series exist as long as the queue of a run.
     ///
-    /// | name | kind | says |
+    /// All series have the label `controller`. The queue's series are [listed there](MetricsStyle) and
+    /// have controller-runtime's labels.
+    ///
+    /// | name | kind | meaning |
     /// |---|---|---|
     /// | `controller_runtime_reconcile_total` | counter | reconciliations, by `result`: `success`, `requeue_after`, `conflict`, `error` |
-    /// | `controller_runtime_reconcile_errors_total` | counter | failures of all kinds, those below included |
-    /// | `controller_runtime_terminal_reconcile_errors_total` | counter | failures that are not tried again |
+    /// | `controller_runtime_reconcile_errors_total` | counter | failures of all kinds, including those below |
+    /// | `controller_runtime_terminal_reconcile_errors_total` | counter | failures that are not retried |
     /// | `controller_runtime_reconcile_panics_total` | counter | panics |
-    /// | `controller_runtime_reconcile_timeouts_total` | counter | reconciliations that took too long |
-    /// | `controller_runtime_reconcile_time_seconds` | histogram | how long they took |
-    /// | `controller_runtime_max_concurrent_reconciles` | gauge | how many there may be at a time |
-    /// | `controller_runtime_active_workers` | gauge | how many are under way |
-    /// | `controller_runtime_blocked_workers` | gauge | how many block their thread; not in controller-runtime |
+    /// | `controller_runtime_reconcile_timeouts_total` | counter | reconciliations that timed out |
+    /// | `controller_runtime_reconcile_time_seconds` | histogram | duration of reconciliations |
+    /// | `controller_runtime_max_concurrent_reconciles` | gauge | the limit of concurrent reconciliations |
+    /// | `controller_runtime_active_workers` | gauge | reconciliations in progress |
+    /// | `controller_runtime_blocked_workers` | gauge | reconciliations that block their thread; not in controller-runtime |
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// Makes a queue what it should be: its order, its limiter, how retries and changes get along. Each run has a queue of its own,
-/// so it is called for each run. The name is the controller's, whatever is set here; the metrics go where the controller's do,
-/// with controller-runtime's labels, unless they are set to go elsewhere.
+/// A function that configures the queue: its order, its rate limiter, and how retries and changes interact.
 ///
-/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], for an order that looks at it.
+/// Each run has its own queue, so the function is called once for each run. The queue's name is always the
+/// controller's. The queue's metrics go to the controller's provider, with controller-runtime's labels, unless the
+/// function sets another provider.
+///
+/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], which matters to orders that use
+/// priorities.
 pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
 
-/// The priority of keys that nothing has happened to: those from a first list and from resyncs. It is controller-runtime's.
+/// The priority of keys from a first list and from resyncs, whose objects may not have changed. The value is
+/// controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// The waiting time that is worth one level of priority.
+/// A key gains one priority level for each interval of this length that it waits.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl ControllerConfig {
-    /// The queue of a run, and what tells when its order has panicked.
+    /// Returns the queue configuration for a run, and a receiver for a panic of the queue's order.
     pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A call that was made because of a change is the retry as well.
+            // A call that a change triggers also serves as the retry.
             pending_retry: Pending::Absorb,
             ..QueueConfig::new(TokioClock)
         };

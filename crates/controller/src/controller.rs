@@ -1,4 +1,4 @@
-//! One controller and its runs.
+//! A controller and its runs.
 
 mod run;
 
@@ -18,21 +18,21 @@ use tokio_util::task::TaskTracker;
 use self::run::Run;
 use crate::blocking::{Polls, Watchdog};
 use crate::metrics::Metrics;
+use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::caught;
 use crate::reconciler::AnyReconciler;
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
-use crate::unheard::Unheard;
-use crate::{ControllerConfig, ControllerError, Leftover, Requests};
+use crate::{ControllerConfig, ControllerError, Requests, UnfinishedKeys};
 
-/// How long caches may fill before a program without logs prints what it waits for.
-const QUIET: Duration = Duration::from_secs(10);
+/// How long caches may take to sync before a program without a tracing subscriber prints the missing ones.
+const PRINT_AFTER: Duration = Duration::from_secs(10);
 
-/// Has objects reconciled whenever something about them changes.
+/// A controller, which reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue, and workers take them out and call the reconciler: one call at a time for each key, and
-/// [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) in all. The first call comes after all caches are
-/// complete. Deleted objects yield their keys as well.
+/// Sources feed keys into a queue. Workers take keys from it and call the reconciler, with one call at a time for each
+/// key, and up to [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls in total. The first
+/// call starts after all caches have synced. The keys of deleted objects are reconciled as well.
 ///
 /// Clones are handles to the same controller.
 ///
@@ -82,7 +82,7 @@ struct Inner {
     is_running: AtomicBool,
     requests: Requests,
     polls: Arc<Polls>,
-    unheard: Arc<Unheard>,
+    no_subscriber: Arc<NoSubscriberWarning>,
     /// The tasks of all runs.
     tasks: TaskTracker,
 }
@@ -96,11 +96,11 @@ impl Controller {
     ) -> Self {
         config.metrics = config.metrics.map(|provider| -> Arc<dyn Provider> {
             Arc::new(CatchPanic::new(provider, |panic| {
-                tracing::error!(panic, "the metrics of a controller panicked, and are told nothing more");
+                tracing::error!(panic, "the metrics of a controller panicked and are disabled");
             }))
         });
         let tasks = TaskTracker::new();
-        // So that it can be waited for. Tasks can be added all the same.
+        // `wait` needs a closed tracker. Tasks can still be added.
         tasks.close();
         let metrics = Metrics::new(config.metrics.as_deref(), &name, config.max_concurrent_reconciles.max(1));
         let requests = Requests::new(&name);
@@ -115,68 +115,79 @@ impl Controller {
             is_running: AtomicBool::new(false),
             requests,
             polls,
-            unheard: Arc::default(),
+            no_subscriber: Arc::default(),
             tasks,
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs until `stop` is cancelled: takes no further keys then, and waits for the reconciliations under way, for
-    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most. Then it drops them. One that blocks its
-    /// thread cannot be dropped: the run ends without it, and names it.
+    /// Runs the controller until `stop` is cancelled. Then it takes no further keys, and waits for running
+    /// reconciliations, for at most [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). After
+    /// that it drops them. A reconciliation that blocks its thread cannot be dropped: the run ends without it and names
+    /// it in the error.
     ///
-    /// For leader election, give it to a [`Manager`](crate::Manager).
+    /// For leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// It can be run again afterwards, with a new queue: every object is reconciled anew, and so is each key that this run has
-    /// left undone, and the key of each object that was deleted between the two runs. Of the latter, the controller remembers the newest
-    /// 100,000, from the first run or [`warm_up`](Self::warm_up) until its last handle is dropped.
+    /// The controller can run again, with a new queue. A run reconciles:
+    ///
+    /// - every object,
+    /// - each key that the previous run did not finish,
+    /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000 of
+    ///   these, from the first run or [`warm_up`](Self::warm_up) until its last handle is dropped.
     ///
     /// # Errors
     ///
-    /// A source could not be completed, has ended or panicked; the queue's setup or order panicked; a worker did, outside of a
-    /// reconciliation; the stop took too long; it runs already; or a call of an earlier run has blocked its thread for the
-    /// [time that caches may take](ControllerConfig::cache_sync_timeout).
+    /// The run ends with an error if
+    ///
+    /// - a source cannot sync, has ended or panicked,
+    /// - the queue's setup or order panicked,
+    /// - a worker panicked outside of a reconciliation,
+    /// - the stop timed out,
+    /// - the controller is already running, or
+    /// - a call of an earlier run still blocks its thread after the [sync
+    ///   timeout](ControllerConfig::cache_sync_timeout).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops as soon as it gets to it; one that
-    /// another thread is polling just then goes on until its next await. The next run waits for them.
+    /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops soon after. A task that
+    /// another thread is polling at that moment continues until its next await. The next run waits for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// As [`Controller::run`], with a stop that others share, which a failure gives; and with each reconciliation inside
-    /// `leadership`: it is dropped when the term is over.
+    /// As [`Controller::run`], but with a shared stop, which a failure triggers. Each reconciliation runs inside
+    /// `leadership` and is dropped when the term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
-        ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("the end of its queue", panic))))
+        ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Begins to fill the caches, so that a later run can begin at once. Without effect if they are filled already.
+    /// Starts to fill the caches, so that a later run can start at once. Does nothing if they are already filled.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, and if a source does.
+    /// Panics if called outside of a tokio runtime, or if a source panics.
     pub fn warm_up(&self) {
         self.inner.sources.iter().for_each(|named| named.source.warm_up());
     }
 
-    /// The controller's name.
+    /// Returns the controller's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The sources that are not complete, or whose lists and watches have failed for 2 minutes, each with the reason. Nothing is
-    /// reconciled before all sources have been complete once.
+    /// Returns the sources that have not synced, or whose lists and watches have failed for 2 minutes, each with the
+    /// reason. Nothing is reconciled before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         let sources = self.inner.sources.iter();
-        let problem = |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("it panicked: {panic}")));
+        let problem =
+            |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         sources.filter_map(|source| Some((source.name().to_owned(), problem(source)?))).collect()
     }
 
@@ -184,7 +195,7 @@ impl Controller {
         self.inner.panicked(part, panic)
     }
 
-    /// What keeps it from working, although it has all it needs: calls that block their threads.
+    /// Describes the calls that block their threads, if there are any.
     pub(crate) fn blocked(&self) -> Option<String> {
         self.inner.polls.describe()
     }
@@ -198,15 +209,15 @@ impl Controller {
         self.inner.tasks.wait().await;
     }
 
-    /// The error of a call that an earlier run could not end.
+    /// Returns the error for a call that an earlier run could not end.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }
 
-    /// What it has not finished. None: it does not run.
-    pub(crate) fn unfinished(&self) -> Option<Leftover> {
+    /// Returns the unfinished keys, or `None` if the controller is not running.
+    pub(crate) fn unfinished(&self) -> Option<UnfinishedKeys> {
         let keys = self.inner.requests.queue()?.snapshot();
-        let mut unfinished = Leftover::default();
+        let mut unfinished = UnfinishedKeys::default();
         for KeyState { key, in_flight, dirty, delay, .. } in keys {
             if in_flight {
                 unfinished.in_flight.push(key);
@@ -231,7 +242,7 @@ impl fmt::Debug for Controller {
 
 impl Inner {
     /// Waits until the tasks of earlier runs have ended.
-    async fn settled(&self) -> Result<(), ControllerError> {
+    async fn previous_runs_ended(&self) -> Result<(), ControllerError> {
         let Some(limit) = self.config.cache_sync_timeout else {
             self.tasks.wait().await;
             return Ok(());
@@ -254,23 +265,23 @@ impl Inner {
 
     fn waits_for(&self, source: usize) -> String {
         let source = &self.sources[source];
-        let problem = source.problem().unwrap_or_else(|panic| Some(format!("it panicked: {panic}")));
+        let problem = source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         let problem = problem.unwrap_or_else(|| "its first list is being handled".into());
         format!("controller {:?} waits for its source {:?}: {problem}", self.name, source.name())
     }
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
-        // What the clock cannot count is no limit.
+        // An overflow means no limit.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         for (index, synced) in syncs.into_iter().enumerate() {
             let mut synced = pin!(caught(synced));
-            let quiet = Instant::now() + QUIET;
+            let quiet = Instant::now() + PRINT_AFTER;
             let soon = timeout_at(until.map_or(quiet, |until| until.min(quiet)), &mut synced).await;
             let synced = match (soon, until) {
                 (Ok(synced), _) => Some(synced),
                 (Err(_), until) => {
-                    self.unheard.tell(|| self.waits_for(index));
+                    self.no_subscriber.warn(|| self.waits_for(index));
                     match until {
                         None => Some(synced.await),
                         Some(until) => timeout_at(until, synced).await.ok(),
@@ -288,7 +299,7 @@ impl Inner {
             return Err(ControllerError::NotSynced {
                 controller: self.name.clone(),
                 source_name: source.name().to_owned(),
-                problem: problem.unwrap_or_else(|| "it has ended".into()),
+                problem: problem.unwrap_or_else(|| "the source has ended".into()),
                 after,
             });
         }

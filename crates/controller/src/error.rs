@@ -1,4 +1,4 @@
-//! Why a run of a controller or of a manager failed.
+//! The errors of controllers and managers.
 
 use std::error::Error;
 use std::fmt;
@@ -8,84 +8,83 @@ use pintle_meta::ObjectKey;
 use pintle_workqueue::ShutdownReport;
 use thiserror::Error;
 
-/// Why a run of a controller failed.
+/// The error of a controller run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// It runs already. One set of caches feeds one queue at a time.
-    #[error("controller {controller:?} runs already")]
+    /// The controller is already running. Only one run at a time can use its caches and its queue.
+    #[error("controller {controller:?} is already running")]
     AlreadyRunning {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
     },
-    /// A source could not be completed: in time, or at all.
+    /// A source did not sync in time, or cannot sync.
     #[error("controller {controller:?}: its source {source_name:?} did not sync{}: {problem}", within(.after))]
     NotSynced {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The source.
+        /// The name of the source.
         source_name: String,
-        /// What keeps it from being complete.
+        /// The reason why it has not synced.
         problem: String,
-        /// How long was waited; none if there was nothing to wait for.
+        /// How long the run waited, or `None` if waiting was pointless.
         after: Option<Duration>,
     },
-    /// A source ended, so that changes would go unnoticed.
+    /// A source ended, so changes would be missed.
     #[error("controller {controller:?}: its source {source_name:?} has ended")]
     SourceEnded {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The source.
+        /// The name of the source.
         source_name: String,
     },
-    /// Something that the run cannot do without panicked: a source, the queue's setup or order, a worker outside of any
-    /// reconciliation.
+    /// A required part panicked: a source, the queue's setup or order, or a worker outside of a reconciliation.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// What panicked.
+        /// The part that panicked.
         part: String,
-        /// What the panic said.
+        /// The panic message.
         panic: String,
     },
-    /// A call of an earlier run blocks its thread, so it could not be dropped, and this run may not begin beside it.
+    /// A call of an earlier run blocks its thread and could not be dropped. A new run must not overlap with it.
     #[error(
         "controller {controller:?}: a call of an earlier run blocks its thread, {after:?} after its end: {blocked}"
     )]
     Blocked {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
         /// The calls, with their keys.
         blocked: String,
-        /// How long was waited.
+        /// How long the run waited.
         after: Duration,
     },
-    /// The stop took too long, and these reconciliations were dropped.
-    #[error("controller {controller:?}: still at work {after:?} after it was asked to stop: {unfinished}")]
+    /// The stop timed out, and these reconciliations were dropped.
+    #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// The keys that were left.
-        unfinished: Box<Leftover>,
-        /// How long was waited.
+        /// The unfinished keys.
+        unfinished: Box<UnfinishedKeys>,
+        /// How long the run waited.
         after: Duration,
     },
 }
 
-/// The keys that a run leaves undone. They come again in the next run of the same controller.
+/// The keys that a run did not finish. The next run of the same controller reconciles them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Leftover {
-    /// The keys that are being reconciled.
+pub struct UnfinishedKeys {
+    /// The keys in flight.
     pub in_flight: Vec<ObjectKey>,
-    /// The keys that have work to do and were not begun.
+    /// The keys that were ready but not started.
     pub queued: Vec<ObjectKey>,
-    /// The keys that wait for a retry, or for a time that the reconciler named.
+    /// The keys that wait for a retry or for a delay that the reconciler set.
     pub delayed: Vec<ObjectKey>,
 }
 
-impl Leftover {
+impl UnfinishedKeys {
     pub(crate) fn of(report: &ShutdownReport<ObjectKey>) -> Self {
         let ShutdownReport { in_flight, queued, delayed, .. } = report.clone();
         Self { in_flight, queued, delayed }
@@ -96,44 +95,44 @@ impl Leftover {
     }
 }
 
-impl fmt::Display for Leftover {
-    /// Names the first five keys of each sort.
+impl fmt::Display for UnfinishedKeys {
+    /// Names the first five keys of each list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];
         let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
-        let told: Vec<_> = parts.map(|(sort, keys)| format!("{sort}: {}", list(keys))).collect();
-        f.write_str(&told.join("; "))
+        let text: Vec<_> = parts.map(|(sort, keys)| format!("{sort}: {}", list(keys))).collect();
+        f.write_str(&text.join("; "))
     }
 }
 
-/// Why a run of a manager failed.
+/// The error of a manager run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
     /// A controller failed.
     #[error(transparent)]
     Controller(#[from] ControllerError),
-    /// Something that runs beside the controllers failed: a service, or the leader election.
+    /// A service or the leader election failed.
     #[error("{name}: {cause}")]
     Runnable {
-        /// What it is called.
+        /// The name of the service, or of the leader election.
         name: String,
         /// Its error.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Two controllers have one name, so their logs, metrics and checks could not be told apart.
-    #[error("two controllers are named {name:?}; give one of them another name by `Builder::name`")]
+    /// Two controllers have the same name, so their logs, metrics and checks would be indistinguishable.
+    #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// Some parts were asked to stop, did not in their share of the time, and were dropped.
-    #[error("the stop could take {after:?}, and these had to be dropped: {}", .left.join(", "))]
+    /// Some parts did not stop in their share of the time, and were dropped.
+    #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// What they are called: controllers with their unfinished keys, services, the leader election if the lease could not be
-        /// released, informers.
+        /// The parts that were dropped: controllers with their unfinished keys, services, the leader election if the
+        /// lease could not be released, and informers.
         left: Vec<String>,
-        /// How long the stop could take in all.
+        /// The time limit of the whole stop.
         after: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Finalizers: work to be done before an object goes.
+//! Finalizers: cleanup before an object is deleted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,21 +8,23 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::{Action, ReconcileError};
 
-/// Adds a finalizer to an object as it was read: controller-runtime's `controllerutil.AddFinalizer` and the patch after it.
+/// Adds a finalizer to an object that was read before. It combines controller-runtime's `controllerutil.AddFinalizer`
+/// with a patch.
 ///
-/// The patch names the object's resourceVersion, so it never overwrites what others have written, and holds nothing but the finalizers.
-/// An object from a cache will do, also one of a type that does not keep all fields.
+/// The patch contains the object's resourceVersion and only the finalizers, so it never overwrites writes of others. A
+/// cached object is fine, even if its type does not keep all fields.
 ///
-/// Returns the object as stored. `None` if nothing was sent: the finalizer is there, or the object is being deleted, when a server
-/// accepts no new finalizer.
+/// Returns the stored object. Returns `None` if no request was sent, because the finalizer already exists or the object
+/// is being deleted, when a server accepts no new finalizers.
 ///
 /// # Errors
 ///
-/// A conflict if the object has changed since it was read: reconcile it again. Otherwise however a request fails.
+/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
+/// error of the request.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future gives the request up; whether the server acted is then unknown. A repetition does no harm.
+/// If the future is dropped, it is unknown whether the server executed the request. Repeating the call is safe.
 ///
 /// # Examples
 ///
@@ -62,14 +64,15 @@ pub async fn add_finalizer<T: Object>(
     set_finalizers(api, object, &finalizers, options).await.map(Some)
 }
 
-/// Removes a finalizer from an object as it was read, in the way of [`add_finalizer`]. If it was the last one of an object that is being
-/// deleted, the object goes.
+/// Removes a finalizer from an object that was read before, with a patch as in [`add_finalizer`]. If the object is
+/// being deleted and this was its last finalizer, the server removes the object.
 ///
-/// Returns the object as stored. `None` if the finalizer, or the object, is not there any more.
+/// Returns the stored object. Returns `None` if the finalizer or the object no longer exists.
 ///
 /// # Errors
 ///
-/// A conflict if the object has changed since it was read: reconcile it again. Otherwise however a request fails.
+/// Returns a conflict if the object has changed since it was read; reconcile it again then. Otherwise, returns the
+/// error of the request.
 ///
 /// # Cancel safety
 ///
@@ -110,19 +113,20 @@ async fn set_finalizers<T: Object>(
     api.patch(&object.key(), &patch, options).await
 }
 
-/// How far the work is that a finalizer waits for.
+/// The result of a cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// The object may go.
+    /// The cleanup is complete, so the object may be deleted.
     Done,
-    /// The work goes on; look again after that time, or when something changes before.
+    /// The cleanup is not complete. It is called again after this time, or earlier on a change.
     NotYet(Duration),
 }
 
-/// Keeps objects from being deleted until a controller has cleaned up after them.
+/// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the first effect of the controller, calls one function while the object lives
-/// and another once its deletion was asked for, and removes the finalizer when that is done.
+/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. It calls one function while
+/// the object lives, and another one once the object is being deleted. When the cleanup is complete, it removes the
+/// finalizer.
 ///
 /// # Examples
 ///
@@ -165,30 +169,32 @@ pub struct Finalizer<A> {
 }
 
 impl<A> Finalizer<A> {
-    /// A finalizer of that name, such as `example.com/dns`: a server accepts no name without a slash.
+    /// Creates a finalizer with this name, such as `example.com/dns`. Servers reject names without a slash.
     pub fn new(api: A, name: impl Into<String>) -> Self {
         Self { api, name: name.into(), options: WriteOptions::default() }
     }
 
-    /// Writes with these options: with a field manager, say.
+    /// Sets the options for the writes, such as the field manager.
     #[must_use]
     pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Calls `apply` for an object that lives, after it has the finalizer, and `cleanup` for one whose deletion was asked for and that
-    /// has the finalizer. An object that goes without it is left alone.
+    /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
+    /// deleted and has the finalizer. Does nothing if it is being deleted without the finalizer.
     ///
-    /// `apply` gets the object as it is stored with the finalizer. `cleanup` may be called again after it was done, if the finalizer could
-    /// not be removed.
+    /// `apply` gets the stored object with the finalizer. `cleanup` may be called again after it was complete, if
+    /// removing the finalizer failed.
     ///
     /// # Errors
     ///
-    /// Those of the functions, and of the writes. A conflict means that the object was stale; it is tried again and counts as no error.
+    /// Returns the errors of the functions and of the writes. A conflict means that the object was stale; the key is
+    /// retried, and the metrics do not count an error.
     ///
     /// # Cancel safety
     ///
-    /// The finalizer is there before `apply` is called, and until `cleanup` was done. Otherwise that of the functions.
+    /// The finalizer exists before `apply` is called, and until `cleanup` is complete. Otherwise it depends on the
+    /// functions.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

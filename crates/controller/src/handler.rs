@@ -1,9 +1,9 @@
-//! Which keys to reconcile after an event.
+//! Handlers: which keys to reconcile after an event.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Turns an event into keys to reconcile: controller-runtime's `ResourceEventHandler`.
+/// Maps an event to the keys to reconcile, as controller-runtime's `EventHandler`.
 ///
 /// # Examples
 ///
@@ -27,11 +27,11 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T>: Send + Sync + 'static {
-    /// Calls `enqueue` with each key. It should be quick: the events of the source wait for it.
+    /// Calls `enqueue` with each key. It should return quickly, because it blocks the other events of the source.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey));
 }
 
-/// The key of the object itself: controller-runtime's `EnqueueRequestForObject`.
+/// Reconciles the object of the event, as controller-runtime's `EnqueueRequestForObject`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EnqueueObject;
 
@@ -41,11 +41,11 @@ impl<T: Object> Handler<T> for EnqueueObject {
     }
 }
 
-/// The keys of the object's owners of one kind: controller-runtime's `EnqueueRequestForOwner`.
+/// Reconciles the owners of the object that have one kind, as controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// Owners are matched by group, kind and name. The version and the uid do not count: a new version of the owner's API changes
-/// nothing, and an owner that was deleted and made anew has to hear of what is left of the old one. An update yields the owners
-/// before and after.
+/// Owners match by group, kind and name. The version does not count, so a new version of the owner's API changes
+/// nothing. The uid does not count either, because a recreated owner must learn about dependents of the old one. An
+/// update yields the owners before and after the change.
 ///
 /// # Examples
 ///
@@ -70,18 +70,18 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EnqueueOwner {
-    /// The owners' API group.
+    /// The API group of the owners.
     pub group: String,
-    /// Their kind.
+    /// The kind of the owners.
     pub kind: String,
-    /// Where they live: in the namespace of what they own, or in none.
+    /// The scope of the owners: the namespace of the dependent, or the cluster.
     pub scope: Scope,
-    /// Whether only those owners count that manage the object, whose reference says `controller`: true by default.
+    /// Whether only controller references count, which have `controller: true`. The default is true.
     pub controllers_only: bool,
 }
 
 impl EnqueueOwner {
-    /// The owners of a kind that manage the object.
+    /// Reconciles the owners of a kind that have a controller reference from the object.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }
@@ -110,8 +110,8 @@ impl<T: Object> Handler<T> for EnqueueOwner {
     }
 }
 
-/// Whatever keys a function names: controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields those of the old state
-/// and those of the new.
+/// Reconciles the keys that a function returns, as controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields
+/// the keys of the old state and of the new state.
 ///
 /// # Examples
 ///
@@ -138,7 +138,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 pub struct EnqueueMapped<F>(F);
 
 impl<F> EnqueueMapped<F> {
-    /// The keys that `map` names for an object.
+    /// Reconciles the keys that `map` returns for an object.
     pub fn new<T, I>(map: F) -> Self
     where
         F: Fn(&T) -> I + Send + Sync + 'static,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_matched_by_group_and_kind_in_any_version() {
+    fn owner_matches_by_group_and_kind_in_any_version() {
         let object = added(dependent(vec![
             owner("example.com/v1beta1", "Website", "old-version", true),
             owner("example.com/v1", "Website", "no-controller", false),
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changes_hands_yields_both_owners() {
+    fn update_of_the_owner_reference_yields_both_owners() {
         let owned_by = |name| dependent(vec![owner("example.com/v1", "Website", name, true)]);
         let event = ResourceEvent::Updated { old: owned_by("a"), new: owned_by("b") };
         assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &event), ["ns/a", "ns/b"]);
     }
 
     #[test]
-    fn a_function_is_asked_about_the_old_state_and_the_new() {
+    fn mapper_sees_the_old_and_the_new_state() {
         let names = |object: &DynamicObject| {
             let names = object.metadata.finalizers.iter();
             names.map(|name| ObjectKey::new("ns", name)).collect::<Vec<_>>()

@@ -1,20 +1,20 @@
-//! Keys that wait for the next run.
+//! Keys that are kept for the next run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
 use pintle_meta::ObjectKey;
 
-/// How many keys of events are kept while the controller does not run. A standby would otherwise remember each object that was
-/// ever deleted.
-pub(crate) const MOST_EVENTS: usize = 100_000;
+/// The maximum number of event keys to keep while the controller is not running. Without a limit, a standby would
+/// remember every object that was ever deleted.
+pub(crate) const MAX_EVENTS: usize = 100_000;
 
-/// Keys that nothing else brings again in the next run: those of deleted objects, those that were added by hand, and those that a
-/// run left undone. Each key once, with its highest priority.
+/// Keys that the next run cannot derive from existing objects: keys of deleted objects, keys that were added directly,
+/// and unfinished keys. Each key is kept once, with its highest priority.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     keys: HashMap<ObjectKey, Entry>,
-    /// The keys of events, oldest first.
+    /// The keys of events by sequence number.
     events: BTreeMap<u64, ObjectKey>,
     next: u64,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 struct Entry {
     priority: i32,
-    /// The place among the events. None: the key is never dropped.
+    /// The sequence number of the event. `None`: the key is never dropped.
     event: Option<u64>,
 }
 
@@ -31,27 +31,28 @@ impl Kept {
     pub(crate) fn insert(&mut self, key: ObjectKey, priority: i32) {
         let entry = self.keys.entry(key).or_insert(Entry { priority, event: None });
         entry.priority = entry.priority.max(priority);
-        if let Some(place) = entry.event.take() {
-            self.events.remove(&place);
+        if let Some(number) = entry.event.take() {
+            self.events.remove(&number);
         }
     }
 
-    /// Keeps the key of an event until it is taken, or until `most` newer ones are kept. Returns whether an old key was dropped.
+    /// Keeps the key of an event until it is taken, or until `most` newer ones are kept. Returns whether an old key was
+    /// dropped.
     pub(crate) fn insert_event(&mut self, key: ObjectKey, priority: i32, most: usize) -> bool {
-        let place = self.next;
+        let number = self.next;
         self.next += 1;
         match self.keys.get_mut(&key) {
-            None => _ = self.keys.insert(key.clone(), Entry { priority, event: Some(place) }),
+            None => _ = self.keys.insert(key.clone(), Entry { priority, event: Some(number) }),
             Some(entry) => {
                 entry.priority = entry.priority.max(priority);
-                let Some(before) = entry.event.replace(place) else {
+                let Some(before) = entry.event.replace(number) else {
                     entry.event = None;
                     return false;
                 };
                 self.events.remove(&before);
             }
         }
-        self.events.insert(place, key);
+        self.events.insert(number, key);
         if self.events.len() <= most {
             return false;
         }
@@ -61,7 +62,7 @@ impl Kept {
         true
     }
 
-    /// Takes all keys, sorted, with their priorities.
+    /// Removes and returns all keys, sorted, with their priorities.
     pub(crate) fn take(&mut self) -> Vec<(ObjectKey, i32)> {
         self.events.clear();
         let keys = take(&mut self.keys).into_iter();
@@ -84,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_event_is_dropped_beyond_the_bound_and_a_key_added_by_hand_is_not() {
+    fn oldest_event_is_dropped_and_direct_keys_are_kept() {
         let mut kept = Kept::default();
         kept.insert(key("by-hand"), 0);
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("b"), 0, 2));
-        // An event of a known key makes it the newest.
+        // Another event moves a known key to the end.
         assert!(!kept.insert_event(key("a"), 0, 2));
         assert!(!kept.insert_event(key("by-hand"), 0, 2));
         assert!(kept.insert_event(key("c"), 0, 2));
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_an_event_that_is_added_by_hand_is_not_dropped() {
+    fn event_key_added_directly_is_not_dropped() {
         let mut kept = Kept::default();
         kept.insert_event(key("a"), -100, 1);
         kept.insert(key("a"), 0);

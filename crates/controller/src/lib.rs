@@ -1,4 +1,5 @@
-//! Controllers: sources, handlers and predicates feed a queue; workers reconcile; a manager starts and stops it all.
+//! Controllers: sources, handlers and predicates feed a queue, workers call the reconciler, and a manager starts and stops
+//! everything.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,7 +25,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // Anything that lists and watches a resource will do: what a REST client makes, or objects in memory.
+//!     // An informer needs an `ObjectSource`: a handle of a REST client, or objects in memory.
 //!     let websites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
 //!     let sites = SharedInformer::new(websites, InformerConfig::default());
 //!     let deployments = SharedInformer::new(Collection::<Deployment>::default(), InformerConfig::default());
@@ -38,9 +39,9 @@
 //!             let (lister, done) = (lister.clone(), done.clone());
 //!             async move {
 //!                 let Some(site) = lister.get(&request.key) else {
-//!                     return Ok(Action::await_change()); // It was deleted.
+//!                     return Ok(Action::await_change()); // The object was deleted.
 //!                 };
-//!                 println!("{} is to have a deployment", site.metadata.name);
+//!                 println!("{} needs a deployment", site.metadata.name);
 //!                 done.cancel();
 //!                 Ok(Action::requeue_after(Duration::from_secs(600)))
 //!             }
@@ -50,34 +51,33 @@
 //! }
 //! ```
 //!
-//! # Nouns
+//! # Concepts
 //!
-//! The words are those of controller-runtime.
+//! This crate uses the names of controller-runtime.
 //!
-//! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`ReconcileRequest`]; it answers with an [`Action`] or a
-//!   [`ReconcileError`]. [`ControllerConfig`] says how many at a time, how long, and how soon after an error.
-//! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`](predicate::Predicate) says which
-//!   events count, a [`Handler`] which keys they mean.
-//! - A [`Finalizer`] keeps objects until the controller has cleaned up after them.
-//! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
-//!   [`ManagerStatus`] answers probes.
-//! - [`ControllerConfig::metrics`] says who is told of all that, by controller-runtime's and client-go's names.
+//! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
+//!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
+//! - A [`Source`] adds keys: [`Kind`] for the objects of an informer, [`Trigger`] for keys from the program. A
+//!   [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
+//! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
+//! - A [`Manager`] runs controllers under leader election, with their informers and services. [`ManagerStatus`] answers probes.
+//! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the names of controller-runtime and client-go.
 //!
-//! # What is guaranteed
+//! # Guarantees
 //!
-//! - No two reconciliations of one key overlap, and a change during one is followed by another.
-//! - Nothing is reconciled before the caches of all sources are complete.
-//! - Changes are served before the keys of a first list, and otherwise first come, first served; none starves.
-//! - A deleted object's key is reconciled: also where the deletion was missed while disconnected, and where nobody led when it
-//!   happened, as long as a standby, or an earlier run of the same controller, had seen the object.
-//! - A panic, an error and a timeout cost one key one try. Retries are delayed for each key by itself, longer each time, and a
-//!   success ends that.
+//! - Reconciliations of one key never overlap, and a change during one is followed by another.
+//! - Nothing is reconciled before the caches of all sources have synced.
+//! - Changes come before the keys of a first list. Otherwise the order is first in, first out, and no key starves.
+//! - The key of a deleted object is reconciled, even if the deletion was missed while disconnected. It is also reconciled if no replica
+//!   led at that time, as long as a standby, or an earlier run of the same controller, had seen the object.
+//! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off, which grows with each failure,
+//!   and a success resets it.
 //! - A change that a failed call may have caused itself waits for the retry, so a reconciler that writes and fails backs off.
-//! - A reconciliation that blocks its thread is named in logs, metrics and readiness. Where nothing else can end it, a stop ends the
+//! - A reconciliation that blocks its thread is reported in logs, metrics and readiness. If nothing else can end it, a stop exits the
 //!   process.
-//! - A run that cannot go on ends with an error that says why, whatever panicked; it is never idle in silence.
-//! - A key that a run leaves undone comes in the next one of the same controller, though its object may be gone.
-//! - Dropping a run ends everything that belongs to it; so does a stop, within a time for the whole manager.
+//! - A run that cannot continue ends with an error that gives the reason, even after a panic. It is never silently stuck.
+//! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
+//! - Dropping a run ends everything that belongs to it. So does a stop, within one timeout for the whole manager.
 
 mod attempts;
 mod blocking;
@@ -90,6 +90,7 @@ mod handler;
 mod kept;
 mod manager;
 mod metrics;
+mod no_subscriber;
 mod order;
 mod panic;
 pub mod predicate;
@@ -97,13 +98,12 @@ mod reconciler;
 mod requests;
 mod source;
 mod stop;
-mod unheard;
 mod worker;
 
 pub use builder::Builder;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
-pub use error::{ControllerError, Leftover, ManagerError};
+pub use error::{ControllerError, ManagerError, UnfinishedKeys};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
@@ -111,7 +111,7 @@ pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;
 pub use source::{Feed, Kind, Source, Trigger};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Everything that one replica runs, started and stopped in order.
+//! The manager, which starts and stops all parts of one replica in order.
 
 mod election;
 mod ending;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use election::leader_events;
 pub use health::{Health, HealthCheck, ManagerStatus};
 
-use self::election::{Election, lead};
+use self::election::{Election, run_election};
 use self::ending::Ending;
 use self::service::{Service, Services};
 use self::team::Team;
@@ -29,23 +29,23 @@ use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
 use crate::{Controller, ManagerError};
 
-/// Runs controllers, with the caches below them and the services beside them, under leader election if there is one.
+/// Runs controllers, with their caches, services and leader election.
 ///
-/// The order of the start: informers and services; the caches of the controllers, so that a standby is warm; the election;
-/// and for each term that is won, the controllers. The order of a stop is the reverse: controllers wind down while leadership
-/// is still renewed; then the lease is released; then services and informers end. All that within
-/// [one time](ManagerConfig::graceful_shutdown_timeout).
+/// It starts the informers and services first, then the caches of the controllers (so that a standby is warm), then the
+/// election. When this replica wins a term, the controllers start. A stop uses the reverse order: the controllers
+/// finish while leadership is still renewed, then the lease is released, then services and informers end. All of it
+/// happens within [one timeout](ManagerConfig::graceful_shutdown_timeout).
 ///
-/// A replica that loses its term drops what its controllers were doing, and contends again. A call that blocks its thread cannot be
-/// dropped: then the replica does not contend before that call has ended, and is not ready. After
-/// [the time of a stop](ManagerConfig::graceful_shutdown_timeout) the manager fails. A controller or service that fails or panics stops
-/// the manager, in the same order.
-///
-/// A standby reads the events of its caches, and remembers the keys of the objects that are deleted (the newest 100,000 of each
-/// controller). When it becomes the leader, it reconciles these as well as all that is there, so no deletion is lost while nobody leads.
-///
-/// On a runtime with several threads, the election runs on a thread of its own, so that reconcilers that block the runtime do not
-/// keep it from renewing. If all threads of the runtime are blocked, no task can see a signal, so a stop is not seen either.
+/// - **Lost term.** A replica that loses its term drops the running reconciliations and contends again. A call that
+///   blocks its thread cannot be dropped. The replica does not contend before that call has ended, and is not ready.
+///   After [the time of a stop](ManagerConfig::graceful_shutdown_timeout) the manager fails.
+/// - **Failure.** If a controller or a service fails or panics, the manager stops, in the same order.
+/// - **Standby.** A standby reads the events of its caches, and remembers the keys of deleted objects (the newest
+///   100,000 per controller). When it becomes the leader, it reconciles these and all existing objects. So no deletion
+///   is lost while no replica leads.
+/// - **Blocked threads.** On a multi-threaded runtime, the election has its own thread, so reconcilers that block the
+///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so a
+///   stop goes unnoticed.
 ///
 /// # Examples
 ///
@@ -79,7 +79,7 @@ use crate::{Controller, ManagerError};
 ///     Ok(())
 /// }
 /// ```
-#[must_use = "nothing happens before it runs"]
+#[must_use = "a manager does nothing until it runs"]
 #[derive(Default)]
 pub struct Manager {
     config: ManagerConfig,
@@ -89,7 +89,7 @@ pub struct Manager {
     election: Option<Box<dyn Election>>,
 }
 
-/// How a manager works.
+/// The configuration of a [`Manager`].
 ///
 /// # Examples
 ///
@@ -103,23 +103,23 @@ pub struct Manager {
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(50), ..ManagerConfig::default() };
 ///     let stop = CancellationToken::new();
-///     stop.cancel(); // On SIGTERM, say.
+///     stop.cancel(); // For example on SIGTERM.
 ///     Manager::new().config(config).run(&stop).await?;
 ///     Ok(())
 /// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
-    /// How long a stop takes at most: 25 s, which leaves some of the 30 s that Kubernetes gives a pod.
+    /// The time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod.
     ///
-    /// Controllers have 80 % of it to finish what is in flight; [their own
-    /// limit](crate::ControllerConfig::graceful_shutdown_timeout) counts only where they run without a manager. Until 90 % the
-    /// lease can be released, and services and informers have the rest. So no part takes the time of the next. Whatever is left
-    /// at the end of its time is dropped, and named in the error; with zero, everything is.
+    /// Controllers have 80 % of it to finish what is in flight. [Their own
+    /// limit](crate::ControllerConfig::graceful_shutdown_timeout) applies only without a manager. The lease can be
+    /// released until 90 %, and services and informers have the rest. So no part takes the time of the next. Parts that
+    /// are left at the end of their time are dropped and named in the error. With zero, all parts are dropped.
     pub graceful_shutdown_timeout: Duration,
-    /// Whether to end the process, with exit code 1 and a line to stderr, if reconciliations still block their threads when the time
-    /// of a stop is up and a tenth of it, 2 s at most, has passed since: true by default. Nothing else can end such calls: not a return
-    /// from `main`, since a runtime waits for its threads when it is dropped.
+    /// Whether to exit the process if reconciliations still block their threads after the time of a stop plus a tenth
+    /// of it (at most 2 s). It exits with code 1 and a line on stderr. The default is true. Nothing else can end such
+    /// calls, not even returning from `main`, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -129,38 +129,38 @@ impl Default for ManagerConfig {
     }
 }
 
-/// How much of a stop's time is over when controllers have to be, in percent, and when the lease has to be released.
+/// The percentages of a stop's time after which controllers must be done, and the lease released.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
 impl Manager {
-    /// A manager with nothing to manage.
+    /// Creates an empty manager.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How it works.
+    /// Sets the configuration.
     pub fn config(mut self, config: ManagerConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Runs `controller`: on the leader, or on every replica if there is no election.
+    /// Adds a controller, which runs on the leader, or on every replica if there is no election.
     pub fn controller(self, controller: Controller) -> Self {
         self.status.add_controller(controller);
         self
     }
 
-    /// Starts the informers of `factory` first and shuts them down last. Informers that come from elsewhere are started with
-    /// the controllers that need them, and end with their last handle.
+    /// Starts the informers of `factory` first, and shuts them down last. Other informers start with the controllers
+    /// that need them, and end with their last handle.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
     }
 
-    /// Runs something on every replica for as long as the manager runs, such as a web server that answers probes from the
-    /// manager's [status](Self::status). It should end when the token is cancelled. An error or a panic stops the manager; an
-    /// early return does not.
+    /// Runs a service on every replica while the manager runs, such as a web server that answers probes from the
+    /// manager's [status](Self::status). The service should end when its token is cancelled. An error or a panic stops
+    /// the manager; an early return does not.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -170,36 +170,37 @@ impl Manager {
         self
     }
 
-    /// Lets only the leader run the controllers. For Events about the lock, give the elector's configuration
-    /// [`leader_events`](crate::leader_events).
+    /// Runs the controllers only on the leader. To record Events about the lock, set
+    /// [`leader_events`](crate::leader_events) in the elector's configuration.
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.status.set_election(elector.status());
         self.election = Some(Box::new(elector));
         self
     }
 
-    /// What is known of its parts, for health checks, and whoever asks who leads. It knows of parts that are added
-    /// later as well, so a service can be given it.
+    /// Returns the status of the manager's parts, for health checks and for questions such as who leads. It includes
+    /// parts that are added later, so it can be passed to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
 
-    /// Runs until `stop` is cancelled, or something fails.
+    /// Runs until `stop` is cancelled or a part fails.
     ///
     /// # Errors
     ///
-    /// Two controllers of one name, before anything begins. Otherwise the first failure, or what was left when the time of the stop
-    /// was up. The others are logged.
+    /// - Two controllers have the same name. Nothing is started then.
+    /// - A part failed. The first failure is returned, the others are logged.
+    /// - The stop timed out. The error names the parts that were left.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends everything, in no order, and does not release the lease. Controllers are gone when the drop returns,
-    /// and the election soon after. Reconciliations and services are tasks, which the runtime drops as soon as it gets to it; one that
-    /// another thread is polling just then goes on until its next await.
+    /// Dropping the future ends everything, in no particular order, and does not release the lease. Controllers are
+    /// gone when the drop returns, and the election ends soon after. Reconciliations and services are tasks, which the
+    /// runtime drops soon after. A task that another thread is polling at that moment continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election } = self;
         let controllers = status.controllers();
@@ -215,9 +216,9 @@ impl Manager {
         team.warm_up();
         {
             let has_election = election.is_some();
-            let mut leading = pin!(lead(&team, election, stop.token()));
+            let mut leading = pin!(run_election(&team, election, stop.token()));
             let until = stop.percent(RELEASED);
-            let mut over = pin!(until.over());
+            let mut over = pin!(until.timed_out());
             loop {
                 tokio::select! {
                     biased;
@@ -226,20 +227,20 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // The lease is not released: something may still be at work under it.
-                        ending.leave(team.at_work());
-                        ending.leave(has_election.then(|| election::NAME.into()));
+                        // Keep the lease, because calls may still run under it.
+                        ending.add_left(team.running());
+                        ending.add_left(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // A service that has failed ends everything else, in order. One that has returned was done.
+                    // A failed service stops everything else, in order. A service that returned is done.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
-                        stop.give();
+                        stop.request();
                     },
                 }
             }
         }
-        stop.give();
+        stop.request();
         stop_services.cancel();
         let ends = async {
             while let Some(ended) = services.next().await {
@@ -252,11 +253,11 @@ impl Manager {
         tokio::select! {
             biased;
             () = ends => {}
-            () = stop.over() => {
-                let told = informers.iter().filter(|factory| factory.shutdown().now_or_never().is_none()).count();
+            () = stop.timed_out() => {
+                let late = informers.iter().filter(|factory| factory.shutdown().now_or_never().is_none()).count();
                 let left: Vec<_> = services.left().collect();
-                ending.leave((left.is_empty() && told > 0).then(|| "the informers".into()));
-                ending.leave(left);
+                ending.add_left((left.is_empty() && late > 0).then(|| "the informers".into()));
+                ending.add_left(left);
             }
         }
         ending.result(config.graceful_shutdown_timeout)

@@ -1,4 +1,4 @@
-//! What a controller tells of its work, by controller-runtime's names.
+//! The metrics of a controller, with controller-runtime's names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ static RECONCILES: Metric = Metric {
 };
 static ERRORS: Metric = counter("controller_runtime_reconcile_errors_total", "Reconciliations that failed");
 static TERMINAL: Metric =
-    counter("controller_runtime_terminal_reconcile_errors_total", "Reconciliations that failed for good");
+    counter("controller_runtime_terminal_reconcile_errors_total", "Reconciliations that failed with a terminal error");
 static PANICS: Metric = counter("controller_runtime_reconcile_panics_total", "Reconciliations that panicked");
-static TIMEOUTS: Metric = counter("controller_runtime_reconcile_timeouts_total", "Reconciliations that took too long");
+static TIMEOUTS: Metric = counter("controller_runtime_reconcile_timeouts_total", "Reconciliations that timed out");
 static TIME: Metric = Metric {
     name: "controller_runtime_reconcile_time_seconds",
-    help: "How long reconciliations took",
+    help: "Duration of reconciliations",
     kind: MetricKind::Histogram(&[
         0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
         1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
@@ -29,13 +29,13 @@ static TIME: Metric = Metric {
 };
 static MAX_CONCURRENT: Metric = Metric {
     name: "controller_runtime_max_concurrent_reconciles",
-    help: "How many reconciliations there may be at a time",
+    help: "Limit of concurrent reconciliations",
     kind: MetricKind::Gauge,
     labels: LABELS,
 };
 static ACTIVE_WORKERS: Metric = Metric {
     name: "controller_runtime_active_workers",
-    help: "Reconciliations under way",
+    help: "Reconciliations in progress",
     kind: MetricKind::Gauge,
     labels: LABELS,
 };
@@ -50,7 +50,7 @@ const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
 }
 
-/// How a reconciliation ended.
+/// The outcome of a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
@@ -62,7 +62,7 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The instruments of one controller, if anyone wants to know. They live as long as the controller, across all its runs.
+/// The instruments of one controller, if it has a provider. They live as long as the controller, across all its runs.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 
@@ -127,7 +127,7 @@ impl Metrics {
         }
     }
 
-    /// So many more workers block their threads.
+    /// Changes the number of workers that block their threads.
     pub(crate) fn blocked(&self, workers: i64) {
         if let Some(of) = &self.0 {
             of.blocked_workers.add(workers);

@@ -1,4 +1,4 @@
-//! An order of keys that may panic, in a queue that may not.
+//! A guard for the user's queue order, which may panic.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::panic::catch;
 
-/// A user's order. It is called in the middle of steps of the queue, where a panic would leave keys that are in no place and so
-/// never come again. So the first panic is its last call: from then on it is empty, and the run is told, to end.
+/// Wraps the user's order. A panic in the middle of a queue operation would lose keys. So after the first panic the
+/// order is not called again: it acts as if empty, and the run is notified and ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder {
     order: Box<dyn Order<ObjectKey>>,
@@ -23,23 +23,23 @@ struct Guard {
     panic: watch::Sender<Option<String>>,
 }
 
-/// Tells of the panic of an order.
+/// Receives the panic of an order.
 pub(crate) struct OrderPanic(watch::Receiver<Option<String>>);
 
 impl GuardedOrder {
     pub(crate) fn new(order: Box<dyn Order<ObjectKey>>) -> (Self, OrderPanic) {
-        let (panic, told) = watch::channel(None);
-        (Self { order, guard: Guard { broken: AtomicBool::new(false), panic } }, OrderPanic(told))
+        let (panic, message) = watch::channel(None);
+        (Self { order, guard: Guard { broken: AtomicBool::new(false), panic } }, OrderPanic(message))
     }
 }
 
 impl OrderPanic {
-    /// Waits for it, and answers with what it said.
-    pub(crate) async fn told(&mut self) -> String {
-        let told = self.0.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
-        match told {
-            Some(told) => told,
-            // The queue is gone, and its order with it.
+    /// Waits for the panic, and returns its message.
+    pub(crate) async fn message(&mut self) -> String {
+        let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
+        match message {
+            Some(message) => message,
+            // The queue and its order were dropped.
             None => pending().await,
         }
     }

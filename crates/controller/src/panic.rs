@@ -1,4 +1,4 @@
-//! Panics of users' code, caught where it is called.
+//! Catches panics of user code.
 
 use std::any::Any;
 use std::mem::forget;
@@ -6,21 +6,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 
-/// Calls `part`. After a panic, it answers with what that said.
+/// Calls `part`. If it panics, returns the panic message.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(part)).map_err(told)
+    catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Runs `part` to its end. After a panic, it answers with what that said. `part` itself has to be droppable without one.
+/// Awaits `part`. If it panics, returns the panic message. Dropping `part` itself must not panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
-    AssertUnwindSafe(part).catch_unwind().await.map_err(told)
+    AssertUnwindSafe(part).catch_unwind().await.map_err(message)
 }
 
-/// What a panic said.
-pub(crate) fn told(panic: Box<dyn Any + Send>) -> String {
+/// Returns the panic message.
+pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // What was thrown may panic once more when it is dropped, and what it throws then as well.
+    // Dropping the payload may panic, and dropping the payload of that panic may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

@@ -1,12 +1,12 @@
-//! Which events are worth a reconciliation.
+//! Predicates: which events lead to a reconciliation.
 //!
-//! A predicate sees the old and the new state. Those here that compare the two let additions and deletions pass, so that no
-//! deletion is ever missed for being no change of the spec.
+//! A predicate sees the old and the new state. The comparing predicates in this module pass all additions and
+//! deletions, so no deletion is missed because the spec did not change.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
 
-/// Says which events pass. Any function of an event is one.
+/// Decides which events pass. Every function from an event to `bool` is a predicate.
 ///
 /// # Examples
 ///
@@ -28,11 +28,12 @@ use pintle_meta::{Metadata, Object};
 /// assert!(!and(GenerationChanged, in_team_b).allows(&event));
 /// ```
 pub trait Predicate<T>: Send + Sync + 'static {
-    /// Whether `event` is to be handled.
+    /// Returns whether `event` passes.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
-    /// Whether [`not`] this predicate passes `event`: the opposite of [`allows`](Self::allows), unless a predicate says otherwise. One
-    /// that compares two states passes additions and deletions either way, since there is nothing to compare.
+    /// Returns whether [`not`] of this predicate passes `event`. The default is the opposite of
+    /// [`allows`](Self::allows). Predicates that compare two states pass additions and deletions in both cases, because
+    /// there is nothing to compare.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -44,11 +45,13 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
     }
 }
 
-/// Passes updates that change the desired state, which is what `metadata.generation` counts, or that begin a deletion.
+/// Passes updates that change the desired state, as counted by `metadata.generation`, and updates that begin a
+/// deletion.
 ///
-/// For objects whose server keeps no generation (ConfigMap, Secret, Service...) it passes all updates but the reminders of a resync;
-/// controller-runtime's predicate of that name hides them all. A change of labels, annotations or finalizers is not counted: a
-/// reconciler that adds a finalizer and returns is not called again. Use [`DesiredStateChanged`] for these.
+/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these, it passes all updates
+/// except resyncs, whereas controller-runtime's predicate of the same name drops them all. Changes of labels,
+/// annotations and finalizers do not pass: a reconciler that adds a finalizer and returns is not called again. Use
+/// [`DesiredStateChanged`] for such reconcilers.
 ///
 /// # Examples
 ///
@@ -65,10 +68,10 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenerationChanged;
 
-/// Passes updates that change what users ask for: the generation, labels, annotations or finalizers, or the beginning of a deletion. An
-/// update of nothing but the status does not pass. A good filter for the objects that a controller is for.
+/// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
+/// Updates that change only the status do not pass. It is a good filter for the main kind of a controller.
 ///
-/// For objects whose server keeps no generation it is as [`GenerationChanged`].
+/// Kinds without a generation are treated as by [`GenerationChanged`].
 ///
 /// # Examples
 ///
@@ -89,7 +92,7 @@ pub struct DesiredStateChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizersChanged;
 
-/// Passes updates that change anything: all but the reminders of a resync.
+/// Passes updates that change anything, which excludes only resyncs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceVersionChanged;
 
@@ -101,7 +104,7 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Makes predicates of comparisons of the old metadata with the new.
+/// Implements predicates that compare the old metadata with the new.
 macro_rules! comparisons {
     ($($predicate:ty: $differs:expr;)*) => {$(
         impl<T: Object> Predicate<T> for $predicate {
@@ -141,7 +144,7 @@ fn version_differs(old: &dyn Metadata, new: &dyn Metadata) -> bool {
     old.resource_version() != new.resource_version()
 }
 
-/// The two states of an update.
+/// Returns the two states of an update.
 fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn Metadata)> {
     match event {
         ResourceEvent::Updated { old, new } => Some((old.metadata(), new.metadata())),
@@ -149,7 +152,7 @@ fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn M
     }
 }
 
-/// Passes what both pass.
+/// Passes events that both predicates pass.
 ///
 /// # Examples
 ///
@@ -166,7 +169,7 @@ pub fn and<A, B>(a: A, b: B) -> And<A, B> {
     And(a, b)
 }
 
-/// Passes what either passes.
+/// Passes events that at least one of the predicates passes.
 ///
 /// # Examples
 ///
@@ -183,8 +186,8 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Passes what the other does not. The predicates of this module that compare two states pass additions and deletions also when they
-/// are turned around, alone and within [`and`] and [`or`]; a function of an event is turned around as a whole.
+/// Passes events that the predicate does not pass. The comparing predicates of this module still pass additions and
+/// deletions when negated, alone and within [`and`] and [`or`]. A function is negated as a whole.
 ///
 /// # Examples
 ///
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_passes_by_what_it_changes() {
+    fn updates_pass_depending_on_the_changed_fields() {
         check(&update(|_| {}), false, false, false, false);
         check(&update(|meta| meta.generation = 2), true, false, false, false);
         check(&update(|meta| meta.resource_version = "8".into()), false, true, false, false);
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_desired_state_is_all_but_the_status() {
+    fn desired_state_excludes_only_the_status() {
         let passes =
             |event: &ResourceEvent<DynamicObject>| (DesiredStateChanged.allows(event), FinalizersChanged.allows(event));
         assert_eq!(passes(&update(|_| {})), (false, false));
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_of_an_object_without_a_generation_passes_unless_it_is_a_reminder() {
+    fn updates_without_generation_pass_except_resyncs() {
         let without = |version: &str| {
             object(|meta| {
                 meta.generation = 0;
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_that_is_turned_around_hides_no_addition_and_no_deletion() {
+    fn negated_comparisons_pass_additions_and_deletions() {
         let labelled = update(|meta| drop(meta.labels.insert("a".into(), "b".into())));
         assert!(!not(LabelsChanged).allows(&labelled) && not(LabelsChanged).allows(&update(|_| {})));
         assert!(not(not(LabelsChanged)).allows(&labelled) && !not(not(LabelsChanged)).allows(&update(|_| {})));

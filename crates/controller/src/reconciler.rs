@@ -1,4 +1,4 @@
-//! What a user writes: the reconciler, what it is asked, and what it answers.
+//! The reconciler, its request and its result.
 
 use std::error::Error;
 use std::fmt;
@@ -9,21 +9,24 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, ObjectKey};
 
-/// Makes the world look as an object wants it to: controller-runtime's `Reconciler`.
+/// Brings the actual state closer to the desired state of an object, as controller-runtime's `Reconciler`.
 ///
-/// It is told a key, and nothing of what happened. It reads the newest state from its listers, and finds nothing there if the
-/// object was deleted. It must be ready to be called again at any time with nothing changed. No two calls with one key overlap.
+/// A call gets a key, but not the event that caused it. It reads the current state from listers, and finds nothing
+/// there if the object was deleted. It must be idempotent, because it may be called at any time, even without a change.
+/// Calls for the same key never overlap.
 ///
-/// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future is a reconciler.
+/// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future implements
+/// this trait.
 ///
 /// # Blocking
 ///
-/// A call must not block its thread: not by a blocking client, a lock that is held for long, or a long computation. It would keep
-/// other tasks of the runtime from running, and neither a timeout, nor the loss of leadership, nor a stop can end it. Move such work
-/// to `tokio::task::spawn_blocking`, and await its handle.
+/// A call must not block its thread with a blocking client, a lock held for long, or a long computation. That would
+/// keep other tasks of the runtime from running, and no timeout, loss of leadership or stop could end the call. Move
+/// such work to `tokio::task::spawn_blocking`, and await its handle.
 ///
-/// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged and counted, and
-/// makes the replica unready. If it is still there when the time of a stop is up, the [`Manager`](crate::Manager) ends the process.
+/// A call that blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after) is logged
+/// and counted, and makes the replica unready. If it still blocks when the time of a stop is up, the
+/// [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
 ///
@@ -60,12 +63,13 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// After an error, the key comes again, each time later, unless the error is [terminal](ReconcileError::terminal).
+    /// After an error the key is retried with a growing delay, unless the error is
+    /// [terminal](ReconcileError::terminal).
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when it takes longer than the controller's timeout, when leadership is lost, and when a stop
-    /// takes too long. What was begun has to be found and continued by a later call.
+    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times
+    /// out. A later call must detect and continue unfinished work.
     fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -79,7 +83,7 @@ where
     }
 }
 
-/// What to reconcile.
+/// The request to reconcile one object.
 ///
 /// # Examples
 ///
@@ -106,23 +110,24 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest {
-    /// The key of the object. There may be no such object any more.
+    /// The key of the object. The object may no longer exist.
     pub key: ObjectKey,
-    /// How often in a row the reconciliation of this key has failed.
+    /// The number of consecutive failures of this key.
     pub failures: u32,
-    /// The term under which this runs, where the controller runs under leader election. The call as a whole is inside it
-    /// already; effects that leave the process by another way need a [permit](Leadership::permit) each.
+    /// The leadership term of this call, if the controller runs under leader election. The call is already dropped when
+    /// the term ends. Effects that outlive the call, for example in another process, each need a
+    /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
 
 impl ReconcileRequest {
-    /// A first try outside of any election, as tests of a reconciler want it.
+    /// Creates a request for a first attempt without leader election, for tests of a reconciler.
     pub fn new(key: ObjectKey) -> Self {
         Self { key, failures: 0, leadership: None }
     }
 }
 
-/// When to reconcile again if nothing changes: the `Result` of controller-runtime.
+/// When to reconcile the key again if nothing changes, as controller-runtime's `Result`.
 ///
 /// # Examples
 ///
@@ -141,25 +146,25 @@ pub struct Action {
 }
 
 impl Action {
-    /// When something changes.
+    /// Reconciles again on the next change only.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// After `after`, or when something changes before.
+    /// Reconciles again after `after`, or earlier on a change.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
 
-    /// The time to wait, if there is one.
+    /// Returns the delay, if one is set.
     pub fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
 }
 
-/// Why a reconciliation failed. Every error turns into one with `?`, and is tried again.
+/// The error of a reconciliation. `?` converts every error into it. The key is retried after it.
 ///
-/// It is no [`Error`] itself, which is what makes the conversion from all others possible.
+/// It does not implement [`Error`] itself, because that would conflict with the conversion from all other errors.
 ///
 /// # Examples
 ///
@@ -167,7 +172,7 @@ impl Action {
 /// use pintle_controller::ReconcileError;
 ///
 /// fn replicas(text: &str) -> Result<u32, ReconcileError> {
-///     let replicas = text.parse()?; // Tried again.
+///     let replicas = text.parse()?; // Retried.
 ///     match replicas {
 ///         0..=100 => Ok(replicas),
 ///         _ => Err(ReconcileError::terminal(format!("{replicas} replicas are too many"))),
@@ -186,35 +191,36 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// An error that is worth another try.
+    /// Creates an error after which the key is retried.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
-    /// An error that no retry can mend: the key comes again when something changes.
+    /// Creates an error that a retry cannot fix. The key is reconciled again only on a change.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Has the key tried again no sooner than `after` from the failure. Without this, the `Retry-After` of a server's answer counts
-    /// that is among the causes. In both cases the delay of the controller's limiter is the least, and 1000 s are the most.
+    /// Sets the minimum delay before the retry, counted from the failure. Without it, the `Retry-After` of a server
+    /// response among the causes applies. In both cases the delay is at least that of the controller's rate limiter,
+    /// and at most 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Whether the cause, or what is beneath it, is a conflict: the object changed between the read and the write. The key is
-    /// tried again as after other errors, but does not count as one.
+    /// Returns whether the cause, or an error in its chain of sources, is a conflict: the object changed between the
+    /// read and the write. The key is retried as after other errors, but the metrics do not count an error.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
     }
 
-    /// How long to wait before the next try, if someone says so.
+    /// Returns the minimum delay before the retry, if the reconciler or the server has set one.
     pub fn delay(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// The failure of a request that is the cause, or beneath it.
+    /// Returns the API error in the chain of causes, if there is one.
     fn answer(&self) -> Option<&ApiError> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -226,18 +232,19 @@ impl ReconcileError {
         None
     }
 
-    /// Whether it is not worth another try.
+    /// Returns whether the key is not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The error beneath.
+    /// Returns the underlying error.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 }
 
-/// From each error, and from all else that turns into a boxed one: a text, or an `anyhow::Error`.
+/// Converts from each error, and from everything else that converts to a boxed error, such as a string or an
+/// `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -245,7 +252,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// The error and all that is beneath it.
+    /// Writes the error and all its sources.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.cause)?;
         let mut beneath = self.cause.source();
@@ -267,7 +274,7 @@ impl fmt::Debug for ReconcileError {
     }
 }
 
-/// A [`Reconciler`] of whatever type.
+/// An object-safe [`Reconciler`].
 pub(crate) trait AnyReconciler: Send + Sync {
     fn reconcile<'a>(
         &'a self,
@@ -280,7 +287,7 @@ impl<R: Reconciler> AnyReconciler for R {
         &'a self,
         request: ReconcileRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // The call itself is put off as well, so that a panic in it is met by the one who polls.
+        // The call itself is deferred too, so that a panic in it reaches the poller.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -1,4 +1,4 @@
-//! The keys that wait to be reconciled.
+//! The queue of keys to reconcile, as sources see it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,15 +10,15 @@ use pintle_workqueue::{AddOptions, Added, WorkQueue};
 use tokio::time::Instant;
 
 use crate::LOW_PRIORITY;
-use crate::attempts::{Answer, Attempts};
-use crate::kept::{Kept, MOST_EVENTS};
+use crate::attempts::{Attempts, ChangeAction};
+use crate::kept::{Kept, MAX_EVENTS};
 use crate::panic::catch;
 
 pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 
-/// The keys that wait to be reconciled, as sources see them. Clones belong to the same controller.
+/// A handle to add keys to a controller's queue. Clones belong to the same controller.
 ///
-/// Keys that are added while the controller does not run are kept, each once, for its next run.
+/// Keys that are added while the controller is not running are kept for its next run, each once.
 ///
 /// # Examples
 ///
@@ -70,17 +70,17 @@ pub struct Requests {
 struct Shared {
     controller: String,
     state: Mutex<State>,
-    /// Its own lock, which is taken before that of the queue.
+    /// Has its own lock, which must be taken before the queue's lock.
     attempts: Mutex<Attempts>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The queue of the present run.
+    /// The queue of the current run.
     queue: Option<Queue>,
-    /// Tells the queues of two runs apart.
+    /// Distinguishes the queues of two runs.
     run: u64,
-    /// Whether the present run takes no further keys.
+    /// Whether the current run takes no further keys.
     is_closing: bool,
     kept: Kept,
     has_dropped: bool,
@@ -92,36 +92,36 @@ impl Requests {
         Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts }) }
     }
 
-    /// Has `key` reconciled, as soon as a worker is free. Many adds before that are one; one during the reconciliation of the
-    /// key has it reconciled once more.
+    /// Reconciles `key` as soon as a worker is free. Adds are deduplicated until then. An add during the reconciliation
+    /// of the key leads to one more reconciliation.
     pub fn add(&self, key: ObjectKey) {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Has `key` reconciled after a time, or sooner if it is added in another way. If the controller does not run, the key is due
-    /// when its next run begins.
+    /// Reconciles `key` after a delay, or earlier if it is also added in another way. If the controller is not running,
+    /// the key is due when its next run starts.
     pub fn add_after(&self, key: ObjectKey, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
-    /// Has `key` reconciled as the options say: with a priority, say, for a queue whose order looks at it.
+    /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
     pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
         _ = self.attempts().change(&key, true, Instant::now());
-        self.put(key, options);
+        self.enqueue(key, options);
     }
 
-    /// Has `key` reconciled because of a change. A change that a failed call of this controller may have caused does not end the
-    /// back-off of the key.
+    /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, it does
+    /// not end the key's back-off.
     pub(crate) fn change(&self, key: ObjectKey, priority: i32, is_urgent: bool) {
-        let answer = self.attempts().change(&key, is_urgent, Instant::now());
-        let rate_limited = answer == Answer::AddRateLimited;
-        if answer != Answer::Wait {
-            self.put(key, AddOptions { priority, rate_limited, after: None });
+        let action = self.attempts().change(&key, is_urgent, Instant::now());
+        let rate_limited = action == ChangeAction::AddRateLimited;
+        if action != ChangeAction::Wait {
+            self.enqueue(key, AddOptions { priority, rate_limited, after: None });
         }
     }
 
-    /// Adds to the queue of the present run, or keeps the key for the next run.
-    fn put(&self, key: ObjectKey, options: AddOptions) {
+    /// Adds the key to the queue of the current run, or keeps it for the next run.
+    fn enqueue(&self, key: ObjectKey, options: AddOptions) {
         loop {
             let (queue, run) = {
                 let mut state = self.lock();
@@ -131,7 +131,7 @@ impl Requests {
                 }
             };
             let added = queue.add_with(key.clone(), options);
-            self.let_go(queue);
+            self.drop_queue(queue);
             if added != Added::ShutDown {
                 return;
             }
@@ -145,44 +145,44 @@ impl Requests {
     /// Keeps the key of an event for the next run.
     pub(crate) fn keep_event(&self, key: ObjectKey) {
         let mut state = self.lock();
-        let has_dropped = state.kept.insert_event(key, LOW_PRIORITY, MOST_EVENTS);
+        let has_dropped = state.kept.insert_event(key, LOW_PRIORITY, MAX_EVENTS);
         let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped, true);
         drop(state);
         if is_first {
-            let (controller, most) = (&self.shared.controller, MOST_EVENTS);
+            let (controller, most) = (&self.shared.controller, MAX_EVENTS);
             tracing::info!(
                 controller,
                 most,
-                "more objects were deleted than the standby remembers; it drops the oldest"
+                "too many deleted objects for the standby to remember; dropping the oldest"
             );
         }
     }
 
-    /// Keeps keys that a run left undone.
+    /// Keeps keys that a run did not finish.
     pub(crate) fn keep(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         let mut state = self.lock();
         keys.into_iter().for_each(|key| state.kept.insert(key, LOW_PRIORITY));
     }
 
-    /// Takes the keys that were kept, with their priorities.
+    /// Removes and returns the kept keys, with their priorities.
     pub(crate) fn take_kept(&self) -> Vec<(ObjectKey, i32)> {
         let mut state = self.lock();
         state.has_dropped = false;
         state.kept.take()
     }
 
-    /// Whether there is a run that takes keys.
+    /// Returns whether a run takes keys.
     pub(crate) fn is_open(&self) -> bool {
         let state = self.lock();
         state.queue.is_some() && !state.is_closing
     }
 
-    /// The present run takes no further keys.
+    /// Makes the current run take no further keys.
     pub(crate) fn wind_down(&self) {
         self.lock().is_closing = true;
     }
 
-    /// A run begins.
+    /// Starts a run.
     pub(crate) fn open(&self, queue: Queue) {
         self.attempts().clear();
         let mut state = self.lock();
@@ -193,14 +193,14 @@ impl Requests {
         drop(before);
     }
 
-    /// A run has ended. Returns its queue.
+    /// Ends the run, and returns its queue.
     pub(crate) fn close(&self) -> Option<Queue> {
         let queue = self.lock().queue.take();
         self.attempts().clear();
         queue
     }
 
-    /// The queue of the present run.
+    /// Returns the queue of the current run.
     pub(crate) fn queue(&self) -> Option<Queue> {
         self.lock().queue.clone()
     }
@@ -213,15 +213,16 @@ impl Requests {
         self.attempts().end(key);
     }
 
-    /// A call failed. Takes back the adds since it began, if they may wait for the retry. Returns whether there was one.
+    /// Records that a call failed. Removes the key if all adds since the call began may wait for the retry. Returns
+    /// whether it removed one.
     pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, is_terminal: bool) -> bool {
         let mut attempts = self.attempts();
-        // Under the lock, so that an urgent add comes either before or after both steps.
+        // Both steps run under the lock, so that an urgent add happens before or after both.
         attempts.fail(key, is_terminal, Instant::now()) && queue.remove(key)
     }
 
-    /// A user's order and limiter may panic when the last handle of a queue is dropped.
-    fn let_go(&self, queue: Queue) {
+    /// The user's order and limiter may panic when the last handle of a queue is dropped.
+    fn drop_queue(&self, queue: Queue) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
         }
@@ -236,17 +237,17 @@ impl Requests {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No step under the lock can panic half-way.
+        // No code under the lock can panic halfway, so the state is consistent.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        // A panic of the queue's metrics leaves a failure that is noted, which is true.
+        // If the queue's metrics panic, the recorded failure is still correct.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Requests of a controller that may be gone.
+/// A weak handle, which does not keep the controller alive.
 #[derive(Clone)]
 pub(crate) struct WeakRequests(Weak<Shared>);
 

@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! Sources of keys.
 
 mod kind;
 mod trigger;
@@ -15,9 +15,9 @@ pub(crate) use kind::KindSource;
 use crate::Requests;
 use crate::panic::catch;
 
-/// Feeds a controller with keys: controller-runtime's `Source`.
+/// A source of keys for a controller, as controller-runtime's `Source`.
 ///
-/// It may be started again after a run has ended; then it begins anew.
+/// It may be started again after a run has ended, and then starts from the beginning.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ use crate::panic::catch;
 ///
 ///     fn start(&self, requests: Requests) -> Feed {
 ///         let run = async move {
-///             let mut minutes = tokio::time::interval(Duration::from_secs(60)); // The first one is over at once.
+///             let mut minutes = tokio::time::interval(Duration::from_secs(60)); // The first tick completes immediately.
 ///             loop {
 ///                 minutes.tick().await;
 ///                 requests.add(ObjectKey::new("", "report"));
@@ -61,30 +61,31 @@ use crate::panic::catch;
 /// }
 /// ```
 pub trait Source: Send + Sync + 'static {
-    /// What it is called in logs and errors.
+    /// Returns the name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Learns where the keys of its controller go. Called once, when the controller is made. A source that listens between runs stores
-    /// a clone: what it adds then is kept for the next run.
+    /// Receives the handle for adding keys. Called once, when the controller is built. A source that listens between
+    /// runs stores a clone; keys that it adds then are kept for the next run.
     fn attach(&self, _requests: &Requests) {}
 
-    /// Begins to fill caches, if there are any, ahead of the first start. A replica that waits for leadership does this.
+    /// Starts to fill caches before the first start. A standby replica calls this.
     fn warm_up(&self) {}
 
-    /// What keeps it from being complete or up to date, if anything does.
+    /// Returns why the source is not synced or not up to date, if so.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Begins to put keys into `requests`. Nothing may be running before, or without, a poll of what is returned.
+    /// Starts to add keys to `requests`. The source must do nothing until the returned futures are polled, and only
+    /// work while they are polled.
     fn start(&self, requests: Requests) -> Feed;
 }
 
-/// A source whose `name` and `problem` do not panic.
+/// A wrapper that catches panics of a source's `name` and `problem`.
 pub(crate) struct Named {
-    /// What it has called itself, or what a panic said then.
+    /// The name, or the panic message.
     pub(crate) name: Result<String, String>,
-    /// Whether it was attached, or what a panic said then.
+    /// The result of `attach`, or the panic message.
     pub(crate) attached: Result<(), String>,
     pub(crate) source: Box<dyn Source>,
 }
@@ -102,21 +103,20 @@ impl Named {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// What keeps it from being complete or up to date, or what a panic said when it was asked.
+    /// Returns why the source is not synced or not up to date, or the panic message.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
 }
 
-/// Ends when a source is complete, or cannot be any more.
+/// Completes when a source has synced or cannot sync any more.
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// A source at work.
+/// A running source.
 pub struct Feed {
-    /// Ends with true when all that was there at the start has been put into the queue, and with false if that cannot happen
-    /// any more.
+    /// Returns true when all keys that existed at the start are in the queue, and false if that cannot happen any more.
     pub synced: Synced,
-    /// Feeds, until it is dropped. That it ends means that the source has run dry.
+    /// Adds keys until it is dropped. If it completes, the source has ended.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

@@ -1,4 +1,4 @@
-//! The order to stop, and the time that it leaves.
+//! The stop signal with its timeout.
 
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
@@ -8,21 +8,21 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The order to stop, for everything that has a clone of it. Its time counts from when it is given.
+/// A stop signal, shared by all clones. Its timeout starts when the stop is requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
     timeout: Duration,
-    given: Arc<OnceLock<Instant>>,
+    requested_at: Arc<OnceLock<Instant>>,
 }
 
 impl Stop {
-    /// Follows `token`.
+    /// Creates a stop that follows `token`.
     pub(crate) fn new(token: &CancellationToken, timeout: Duration) -> Self {
-        Self { token: token.child_token(), timeout, given: Arc::default() }
+        Self { token: token.child_token(), timeout, requested_at: Arc::default() }
     }
 
-    /// The same order, with so many percent of its time.
+    /// Returns the same stop with this percentage of the timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -35,30 +35,30 @@ impl Stop {
         self.timeout
     }
 
-    /// Gives it. The token that it follows is left alone.
-    pub(crate) fn give(&self) {
+    /// Requests the stop. The token that it follows is not cancelled.
+    pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();
     }
 
-    /// Waits for it.
-    pub(crate) async fn given(&self) {
+    /// Waits for the request.
+    pub(crate) async fn requested(&self) {
         self.token.cancelled().await;
         self.since();
     }
 
-    /// Waits for it, or for the end of the term.
-    pub(crate) async fn given_under(&self, leadership: Option<&Leadership>) {
+    /// Waits for the request, or for the end of the term.
+    pub(crate) async fn requested_or_term_ended(&self, leadership: Option<&Leadership>) {
         match leadership {
-            None => self.given().await,
+            None => self.requested().await,
             Some(leadership) => tokio::select! {
-                () = self.given() => {}
+                () = self.requested() => {}
                 () = leadership.cancelled() => {}
             },
         }
     }
 
-    /// How much of its time is left; all of it before it is given.
+    /// Returns the remaining time, which is the whole timeout before the request.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -66,15 +66,15 @@ impl Stop {
         }
     }
 
-    /// When whoever shares it first saw that it was given.
+    /// Returns when a clone first noticed the request.
     fn since(&self) -> Instant {
-        *self.given.get_or_init(Instant::now)
+        *self.requested_at.get_or_init(Instant::now)
     }
 
-    /// Waits until it was given and its time is up.
-    pub(crate) async fn over(&self) {
-        self.given().await;
-        // What the clock cannot count never ends.
+    /// Waits until the stop was requested and its timeout has passed.
+    pub(crate) async fn timed_out(&self) {
+        self.requested().await;
+        // An overflow means no limit.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

@@ -1,4 +1,4 @@
-//! What takes keys out of the queue and has them reconciled.
+//! The workers, which take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tracing::Instrument;
 
 use crate::blocking::Poll;
 use crate::metrics::{Metrics, Outcome};
+use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
-use crate::unheard::Unheard;
 use crate::{Action, ReconcileError, ReconcileRequest, Requests};
 
-/// Takes keys and has them reconciled, one after the other, until the queue hands out no more.
+/// Takes keys and reconciles them one after the other, until the queue is shut down.
 pub(crate) struct Worker {
     pub(crate) controller: String,
     pub(crate) queue: Queue,
@@ -26,25 +26,25 @@ pub(crate) struct Worker {
     pub(crate) requests: Requests,
     pub(crate) metrics: Metrics,
     pub(crate) poll: Arc<Poll>,
-    pub(crate) unheard: Arc<Unheard>,
+    pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
 }
 
-/// What became of one call, as far as it came to an end.
+/// The result of a call.
 enum Ended {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// So many conflicts of a key in a row are worth a warning.
+/// Log a warning after this many consecutive conflicts of a key.
 const CONFLICTS: u32 = 10;
 
-/// How long a server may put a key off: the longest delay of the default limiter.
+/// The longest delay that a server can request, which equals the longest delay of the default limiter.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
-/// The delay of a key whose limiter panicked.
+/// The retry delay if the limiter panicked.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl Worker {
@@ -53,21 +53,21 @@ impl Worker {
             && let Some(item) = self.queue.get().await
         {
             let (key, priority) = (item.key().clone(), item.priority());
-            let in_hand = InHand::new(&self.requests, key.clone());
-            let settled = caught(self.process(item)).await;
-            if settled.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
-                in_hand.settle();
+            let in_progress = KeyInProgress::new(&self.requests, key.clone());
+            let previous_runs_ended = caught(self.process(item)).await;
+            if previous_runs_ended.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
+                in_progress.finish();
             }
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// Keys that no call may be made for stay in the queue.
+    /// Returns whether calls are allowed. If not, keys stay in the queue.
     fn may_work(&self) -> bool {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Answers, as all below, whether the key is done or back in the queue.
+    /// Processes an item. As for all methods below, returns whether the key is done or back in the queue.
     async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
         let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key());
         self.reconcile(item).instrument(span).await
@@ -117,7 +117,7 @@ impl Worker {
                 self.retry(item, Outcome::Panic, None)
             }
             Ended::TimedOut(timeout) => {
-                tracing::warn!(?timeout, "reconciliation took too long");
+                tracing::warn!(?timeout, "reconciliation timed out");
                 self.retry(item, Outcome::Timeout, None)
             }
         }
@@ -138,34 +138,34 @@ impl Worker {
     }
 
     fn fail(&self, item: WorkItem<ObjectKey, TokioClock>, error: &ReconcileError) -> bool {
-        // Not by whoever listens to the logs, which may hold a lock.
-        let told = error.to_string();
+        // Format the error here: a log subscriber might format it while it holds a lock.
+        let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
             match failures {
                 ..CONFLICTS => {
-                    tracing::debug!(error = %told, failures, "the object has changed meanwhile; reconciling again")
+                    tracing::debug!(error = %text, failures, "conflict; reconciling again")
                 }
                 _ => {
-                    tracing::warn!(error = %told, failures, "conflicts again and again: does something write at each change?")
+                    tracing::warn!(error = %text, failures, "repeated conflicts: another writer may react to each change")
                 }
             }
             return self.retry(item, Outcome::Conflict, error.delay());
         }
-        self.unheard.tell(|| format!("controller {:?} fails for {}: {told}", self.controller, item.key()));
+        self.no_subscriber.warn(|| format!("controller {:?} fails for {}: {text}", self.controller, item.key()));
         if !error.is_terminal() {
-            tracing::warn!(error = %told, failures, "reconciliation failed");
+            tracing::warn!(error = %text, failures, "reconciliation failed");
             return self.retry(item, Outcome::Error, error.delay());
         }
-        tracing::error!(error = %told, "reconciliation failed, and waits for a change");
-        // A change since the call began may be its own write, so it waits as a retry does.
+        tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
+        // A change since the call began may be its own write, so it waits as a retry would.
         let has_changed = self.requests.fail(&self.queue, item.key(), true);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Has a key tried again when the limiter says, and no sooner than the server does.
+    /// Retries a key after the limiter's delay, or after the server's if that is longer.
     fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         self.requests.fail(&self.queue, item.key(), false);
         let added = match after {
@@ -173,7 +173,7 @@ impl Worker {
             Some(after) => {
                 let retry = AddOptions { priority: item.priority(), rate_limited: true, after: None };
                 let added = self.queue.add_with(item.key().clone(), retry);
-                // The key is in flight until the item is dropped, so nobody takes it before it is put off.
+                // The key stays in flight until the item is dropped, so no worker can take it before it is postponed.
                 self.queue.postpone(item.key(), after.min(LONGEST));
                 added
             }
@@ -182,19 +182,20 @@ impl Worker {
         added != Added::ShutDown
     }
 
-    /// Forgets the failures of a key. If the limiter panics, that is the outcome, but the key is not tried again for it.
+    /// Resets the failures of a key. A panic of the limiter becomes the outcome, but the key is not retried because of
+    /// it.
     fn forget(&self, item: &WorkItem<ObjectKey, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
             Err(panic) => {
-                tracing::error!(panic, "the limiter panicked when it was to forget a key");
+                tracing::error!(panic, "the limiter panicked while forgetting a key");
                 Outcome::Panic
             }
         }
     }
 
-    /// Has a key tried again after a panic in what is around the call of the reconciler: the limiter, the error's `Display`, the
-    /// drop of the future.
+    /// Retries a key after a panic outside of the reconciler: in the limiter, in the error's `Display`, or while
+    /// dropping the future.
     fn put_back(&self, key: ObjectKey, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
@@ -202,30 +203,30 @@ impl Worker {
             self.queue.add_with(key.clone(), later)
         });
         self.metrics.count(Outcome::Panic);
-        tracing::error!(controller = self.controller, %key, panic, "a panic around a reconciliation; it is tried again");
+        tracing::error!(controller = self.controller, %key, panic, "panic outside of the reconciler; retrying the key");
         added != Added::ShutDown
     }
 }
 
-/// A key in the hands of a worker. If that is dropped or gives up, the key is kept for the next run.
-struct InHand<'a> {
+/// A key that a worker is processing. If this is dropped unfinished, the key is kept for the next run.
+struct KeyInProgress<'a> {
     requests: &'a Requests,
     key: Option<ObjectKey>,
 }
 
-impl<'a> InHand<'a> {
+impl<'a> KeyInProgress<'a> {
     fn new(requests: &'a Requests, key: ObjectKey) -> Self {
         requests.begin(&key);
         Self { requests, key: Some(key) }
     }
 
-    /// The key is done, or back in the queue.
-    fn settle(mut self) {
+    /// Marks the key as done or back in the queue.
+    fn finish(mut self) {
         self.key = None;
     }
 }
 
-impl Drop for InHand<'_> {
+impl Drop for KeyInProgress<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.requests.succeed(&key);

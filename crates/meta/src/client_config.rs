@@ -1,4 +1,4 @@
-//! What a client has to know to reach a server.
+//! The configuration of a client.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,10 +11,10 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::redacted_url;
 
-/// All that a client has to know to reach one API server: client-go's `rest.Config`.
+/// The configuration of a client for one API server, as client-go's `rest.Config`.
 ///
-/// kubeconfig files, a pod's service account and the embedded server all give one of these; a client is made from it. It is
-/// safe to print: secrets show as `[redacted]`, and URLs without user and password.
+/// It comes from a kubeconfig file, a pod's service account or the embedded server. It is safe to print: secrets show
+/// as `[redacted]`, and URLs lack user and password.
 ///
 /// # Examples
 ///
@@ -33,51 +33,53 @@ use crate::redacted_url;
 pub struct ClientConfig {
     /// The server's URL, with an optional path prefix: `https://10.0.0.1:6443`.
     pub server: String,
-    /// The namespace to use where none is named; empty stands for `default`.
+    /// The default namespace for requests. An empty string means `default`.
     pub namespace: String,
-    /// How the two sides prove who they are beneath HTTP.
+    /// The TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. A token file, once read, wins over it.
+    /// A bearer token. Once a token file has been read, its token is used instead.
     pub token: Option<Secret>,
-    /// A file that holds the bearer token and is read again as it changes.
+    /// A file with the bearer token. It is read again when it changes.
     pub token_file: Option<PathBuf>,
-    /// User name and password.
+    /// User name and password for basic authentication.
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// A login by OpenID Connect, whose tokens are refreshed. A token or a password comes before it.
+    /// An OpenID Connect login, whose tokens are refreshed. A token or a password takes precedence.
     pub oidc: Option<OidcConfig>,
-    /// Which programs may be run for [`exec`](Self::exec).
+    /// The programs that may be run for [`exec`](Self::exec).
     pub plugin_policy: PluginPolicy,
-    /// As whom to act, where the credentials' own user may.
+    /// The user to impersonate. The user of the credentials needs the right to do so.
     pub impersonate: Option<Impersonate>,
-    /// A proxy for all requests: `http`, `https` or `socks5`. None: as the environment says.
+    /// A proxy for all requests: `http`, `https` or `socks5`. `None` uses the environment variables.
     pub proxy_url: Option<String>,
-    /// Ask for no compressed answers.
+    /// Whether to request uncompressed responses.
     pub disable_compression: bool,
-    /// The `User-Agent`. None: the program's name and version.
+    /// The `User-Agent`. `None` uses the program's name and version.
     pub user_agent: Option<String>,
-    /// Requests a second that the client allows itself. None, or 0 or less: no limit, since servers protect themselves; client-go's
-    /// default is 5.
+    /// The client-side limit of requests per second. `None`, or 0 or less, means no limit, because servers protect
+    /// themselves. client-go's default is 5.
     pub qps: Option<f32>,
-    /// Requests that may come at once before `qps` binds. None: client-go's 10.
+    /// The number of requests that may be sent at once before `qps` applies. `None` means client-go's default, 10.
     pub burst: Option<u32>,
-    /// The deadline of a whole exchange, watches excepted. None: none.
+    /// The time limit of a whole request, including the response body. It does not apply to watches. `None` means no
+    /// limit.
     pub timeout: Option<Duration>,
-    /// The most to hold of one object of a list or a watch, in bytes. What is larger is read over in bounded memory, and told as
-    /// [`RawObject::Oversized`](crate::RawObject::Oversized): an informer shows it as an entry that cannot be decoded, and the
-    /// others go on. None: 16 MiB. A cluster's own store takes one and a half; an aggregated server may have more.
+    /// The maximum size of one object in a list or a watch, in bytes. A larger object is skipped in bounded memory and
+    /// reported as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer shows it as an entry that cannot
+    /// be decoded, and the other objects are not affected. `None` means 16 MiB. etcd accepts 1.5 MiB; an aggregated
+    /// server may have larger objects.
     pub max_object: Option<usize>,
 }
 
 impl ClientConfig {
-    /// A configuration that reaches `server` without credentials.
+    /// Creates a configuration for `server` without credentials.
     pub fn new(server: impl Into<String>) -> Self {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// The same server, reached in the same way, by nobody in particular: without token, password, certificate, credential program,
-    /// login or impersonation. client-go's `AnonymousClientConfig`.
+    /// Returns a configuration for the same server without credentials: no token, password, certificate, credential
+    /// program, login or impersonation. This is client-go's `AnonymousClientConfig`.
     ///
     /// # Examples
     ///
@@ -91,7 +93,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // What is there in future stays out until it is listed here.
+        // Lists all fields, so that a new field must be decided on here.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -113,7 +115,7 @@ impl ClientConfig {
         }
     }
 
-    /// The namespace to use where none is named.
+    /// Returns the namespace for requests that name none.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -149,28 +151,28 @@ impl fmt::Debug for ClientConfig {
     }
 }
 
-/// The TLS half of a [`ClientConfig`].
+/// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The authorities that may have signed the server's certificate, in place of the system's.
+    /// The authorities for the server's certificate. `None` uses the system's.
     pub ca: Option<PemSource>,
     /// The client's certificate chain.
     pub certificate: Option<PemSource>,
     /// The key of the client's certificate.
     pub key: Option<PemSource>,
-    /// The name to ask for and to verify, in place of the URL's host.
+    /// The server name to request and verify, instead of the URL's host.
     pub server_name: Option<String>,
-    /// Trust any certificate. Not together with `ca`.
+    /// Whether to accept any certificate. It cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 
-/// Where PEM text comes from. A file is read again as it changes; `Debug` shows a file's path and never any content, whose memory is wiped
-/// when it is dropped.
+/// A source of PEM text. A file is read again when it changes. `Debug` shows a file's path but never the content. The
+/// memory of inline text is wiped on drop.
 #[derive(Clone)]
 pub enum PemSource {
-    /// The text itself.
+    /// The PEM text.
     Inline(Vec<u8>),
-    /// A file that holds it.
+    /// A file with the PEM text.
     File(PathBuf),
 }
 
@@ -196,13 +198,13 @@ impl fmt::Debug for PemSource {
 /// User name and password.
 #[derive(Clone, Debug)]
 pub struct BasicAuth {
-    /// The user.
+    /// The user name.
     pub username: String,
     /// The password.
     pub password: Secret,
 }
 
-/// A text that is never printed, and whose memory is wiped when it is dropped.
+/// A string that is never printed. Its memory is wiped on drop.
 ///
 /// # Examples
 ///
@@ -219,12 +221,12 @@ pub struct Secret(Zeroizing<Box<str>>);
 impl ZeroizeOnDrop for Secret {}
 
 impl Secret {
-    /// Hides `text`.
+    /// Wraps `text`.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text, for the one place that has to send it.
+    /// Returns the secret text, for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -236,30 +238,30 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A program that prints credentials, as `client.authentication.k8s.io` describes it. The memory of its arguments and variables is wiped when
-/// it is dropped.
+/// A credential program, as specified by `client.authentication.k8s.io`. The memory of its arguments and variables is
+/// wiped on drop.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program: a name to look up on PATH, or a path.
+    /// The program: a name to look up in `PATH`, or a path.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables to set beside the inherited ones.
+    /// Environment variables to set in addition to the inherited ones.
     pub env: BTreeMap<String, String>,
-    /// What to tell a user who lacks the program.
+    /// A hint for the user if the program is missing.
     pub install_hint: Option<String>,
-    /// Whether the program is told about the cluster.
+    /// Whether the program gets information about the cluster.
     pub provide_cluster_info: bool,
-    /// Extra data about the cluster for the program, from the cluster's extension `client.authentication.k8s.io/exec`.
+    /// Extra cluster data for the program, from the cluster's extension `client.authentication.k8s.io/exec`.
     pub cluster_extension: Option<serde_json::Value>,
-    /// Whether the program may talk to the user.
+    /// Whether the program may interact with the user.
     pub interactive_mode: InteractiveMode,
 }
 
 impl Drop for ExecConfig {
-    /// Arguments and variables may hold secrets: their memory is wiped.
+    /// Wipes arguments and variables, because they may contain secrets.
     fn drop(&mut self) {
         self.args.zeroize();
         self.env.values_mut().for_each(Zeroize::zeroize);
@@ -269,7 +271,7 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Arguments and variables may hold secrets: only their number and names show.
+    /// Shows only the number of arguments and the names of variables, because the values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)
@@ -284,17 +286,17 @@ impl fmt::Debug for ExecConfig {
 /// Whether a credential program may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InteractiveMode {
-    /// It must.
+    /// The program needs standard input.
     Always,
-    /// It may, where there is a terminal.
+    /// The program may use standard input if it is a terminal.
     #[default]
     IfAvailable,
-    /// It never does.
+    /// The program never uses standard input.
     Never,
 }
 
-/// A login by OpenID Connect: client-go's auth provider `oidc`. Who asks is shown by an id token, and the issuer gives another one for the
-/// refresh token before that expires.
+/// An OpenID Connect login, as client-go's auth provider `oidc`. An id token authenticates the requests. Before it
+/// expires, the client gets a new one from the issuer with the refresh token.
 ///
 /// # Examples
 ///
@@ -312,20 +314,22 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The URL of the issuer, by `https`. Where it refreshes tokens, it tells at `/.well-known/openid-configuration` beneath.
+    /// The issuer's `https` URL. For refreshes, the client reads `/.well-known/openid-configuration` below it.
     pub issuer_url: String,
-    /// Who the client is to the issuer.
+    /// The client's id at the issuer.
     pub client_id: String,
-    /// How it proves that, if it has to.
+    /// The client's secret at the issuer, if it needs one.
     pub client_secret: Option<Secret>,
-    /// The last id token: it serves until shortly before the time that stands in it.
+    /// The last id token. It is used until shortly before its expiry.
     pub id_token: Option<Secret>,
-    /// What another id token is given for. Without it, the login ends with the id token. Most issuers take one once only: clients of a
-    /// process that are made with the same one, at the same time, share the login, and the token store of the first.
+    /// The refresh token for new id tokens. Without it, the login ends with the id token. Most issuers accept a refresh
+    /// token only once. Therefore clients in one process that use the same refresh token at the same time share the
+    /// login, and the token store of the first of them.
     pub refresh_token: Option<Secret>,
-    /// The authorities that may have signed the issuer's certificate, in place of the system's.
+    /// The authorities for the issuer's certificate. `None` uses the system's.
     pub ca: Option<PemSource>,
-    /// Who keeps new tokens for the next start of the program: most issuers take a refresh token once only. None: nobody.
+    /// Stores new tokens for the next start of the program, because most issuers accept a refresh token only once.
+    /// `None` stores nothing.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -344,19 +348,21 @@ impl fmt::Debug for OidcConfig {
     }
 }
 
-/// Keeps the tokens of a login: client-go's `AuthProviderConfigPersister`.
+/// Stores the tokens of a login, as client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
-    /// Keeps new tokens in place of those before; the id token is empty if there is none. It may block: it is called on a thread of its
-    /// own, under no lock, and never twice at a time for one login. Requests wait for it, but not longer than a few seconds.
+    /// Replaces the stored tokens. `id_token` is empty if there is none.
+    ///
+    /// The method may block: it is called on a separate thread without a lock, and calls for one login never overlap.
+    /// Requests wait for it, but only for a few seconds.
     ///
     /// # Errors
     ///
-    /// They cannot be kept. It is tried a few times; the client goes on with them in any case.
+    /// The tokens cannot be stored. The call is retried a few times, and the client uses the tokens in any case.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// Which credential programs may run, so that a kubeconfig from elsewhere cannot start what it likes: client-go's policy of the same
-/// name.
+/// Which credential programs may run, so that an untrusted kubeconfig cannot start arbitrary programs. This is
+/// client-go's policy of the same name.
 ///
 /// # Examples
 ///
@@ -369,26 +375,27 @@ pub trait TokenStore: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginPolicy {
-    /// Any.
+    /// All programs may run.
     #[default]
     AllowAll,
-    /// None.
+    /// No program may run.
     DenyAll,
-    /// These alone: names to look up on `PATH`, or paths. A program is allowed if the configuration names it as it stands here, or if
-    /// both lead to the same file. The list may not be empty, and a path has no `.`, `..` or double slash in it.
+    /// Only these programs may run: names to look up in `PATH`, or paths. A program is allowed if the configuration
+    /// names it exactly as listed, or if both resolve to the same file. The list must not be empty, and paths must not
+    /// contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
-/// As whom to act.
+/// The identity to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
-    /// The user; required where anything else is set.
+    /// The user name. It is required if any other field is set.
     pub user: String,
     /// The user's uid.
     pub uid: Option<String>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// Whatever else authorisers may look at.
+    /// Extra fields for authorizers.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -397,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_anonymous_copy_keeps_how_to_reach_the_server_and_nothing_of_who_asks() {
+    fn anonymous_keeps_connection_settings_and_drops_credentials() {
         let mut config = with_secrets();
         config.tls.ca = Some(PemSource::File("ca".into()));
         config.tls.server_name = Some("name".into());
@@ -406,7 +413,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // The user of a proxy is one of the way there.
+        // A proxy's user belongs to the connection, so it is kept.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {
@@ -418,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_wiped() {
+    fn secrets_are_wiped_on_drop() {
         fn is_wiped<T: ZeroizeOnDrop>() {}
         is_wiped::<Secret>();
         is_wiped::<PemSource>();
@@ -426,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn printing_a_configuration_shows_no_secret() {
+    fn debug_of_a_configuration_shows_no_secret() {
         let config = with_secrets();
         let shown = format!("{config:?}");
         assert!(!shown.contains("hush"), "{shown}");

@@ -1,48 +1,48 @@
-//! Conditions: what a status says of its object, aspect by aspect.
+//! Status conditions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::null::or_empty;
 
-/// What is known of one aspect of an object: the `Condition` of `metav1`.
+/// One condition of an object, as `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The aspect, such as `Ready`. An object has one condition of each type.
+    /// The type of the condition, such as `Ready`. An object has one condition of each type.
     #[serde(rename = "type", default, deserialize_with = "or_empty")]
     pub condition_type: String,
-    /// Whether it is so.
+    /// Whether the condition holds.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The generation of the object that this was said of.
+    /// The generation of the object that the condition describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` became what it is. None, to be set: now.
+    /// When `status` last changed. If it is `None`, [`Conditions::set`] uses the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why, in one word for programs.
+    /// The reason as one word, for programs.
     #[serde(default, deserialize_with = "or_empty")]
     pub reason: String,
-    /// Why, for humans.
+    /// The reason in words, for humans.
     #[serde(default, deserialize_with = "or_empty")]
     pub message: String,
 }
 
-/// Whether a [`Condition`] holds.
+/// The status of a [`Condition`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum ConditionStatus {
-    /// It does.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// Nobody can tell. Whatever else a server may say is read as this.
+    /// It is unknown whether the condition holds. Unknown status values decode as this.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// The conditions of an object: the member `conditions` of its status. apimachinery's `meta.SetStatusCondition` and its like.
+/// The `conditions` of an object's status, with operations like apimachinery's `meta.SetStatusCondition`.
 ///
 /// # Examples
 ///
@@ -74,8 +74,8 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition, or replaces the one of its type; says whether anything changed. The time of the last transition changes only
-    /// together with the status: to the given one, or, where the condition brings none, to `now`.
+    /// Adds a condition, or replaces the one of the same type. Returns whether anything changed. The transition time
+    /// changes only with the status: to the time in `condition`, or to `now` if it has none.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -90,29 +90,29 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of a type; says whether there was one.
+    /// Removes the condition of a type. Returns whether there was one.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
         self.0.len() < before
     }
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     pub fn find(&self, condition_type: &str) -> Option<&Condition> {
         self.0.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Whether the condition of a type is there, and has that status.
+    /// Returns whether the condition of a type exists and has this status.
     pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Whether the condition of a type is there, and holds.
+    /// Returns whether the condition of a type exists and is true.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Whether the condition of a type is there, and does not hold.
+    /// Returns whether the condition of a type exists and is false.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }
@@ -131,36 +131,39 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_transition_changes_with_the_status_alone() {
+    fn transition_time_changes_only_with_the_status() {
         use ConditionStatus::{False, True};
         let mut conditions = Conditions::default();
         let since = |conditions: &Conditions| conditions.find("Ready").unwrap().last_transition_time;
         assert!(conditions.set(ready(True), at(1)));
-        assert!(!conditions.set(ready(True), at(2)), "the same again is no change");
+        assert!(!conditions.set(ready(True), at(2)), "the same condition is not a change");
         assert!(conditions.set(Condition { reason: "Why".into(), ..ready(True) }, at(3)));
         assert_eq!(since(&conditions), Some(at(1)));
         assert!(conditions.set(ready(False), at(4)));
         assert_eq!(since(&conditions), Some(at(4)));
         let given = Condition { last_transition_time: Some(at(9)), ..ready(True) };
         assert!(conditions.set(given, at(5)));
-        assert_eq!(since(&conditions), Some(at(9)), "a given time is taken");
+        assert_eq!(since(&conditions), Some(at(9)), "the given time is used");
         let given = Condition { last_transition_time: Some(at(10)), ..ready(True) };
-        assert!(!conditions.set(given, at(6)), "but not without a transition");
+        assert!(!conditions.set(given, at(6)), "the time is ignored without a transition");
     }
 
     #[test]
-    fn conditions_are_found_by_their_type() {
+    fn conditions_are_found_by_type() {
         let mut conditions = Conditions::default();
         conditions.set(ready(ConditionStatus::False), at(1));
         conditions.set(Condition { condition_type: "Other".into(), ..ready(ConditionStatus::True) }, at(1));
         assert!(conditions.is_false("Ready") && !conditions.is_true("Ready") && conditions.is_true("Other"));
-        assert!(!conditions.is_true("Gone") && !conditions.is_false("Gone"), "what is not there is neither");
+        assert!(
+            !conditions.is_true("Gone") && !conditions.is_false("Gone"),
+            "a missing condition is neither true nor false"
+        );
         assert!(conditions.remove("Ready") && !conditions.remove("Ready"));
         assert_eq!(conditions.0.len(), 1);
     }
 
     #[test]
-    fn null_is_no_condition_and_an_unknown_status_is_unknown() {
+    fn null_and_unknown_status_values_are_accepted() {
         assert_eq!(serde_json::from_str::<Conditions>("null").unwrap(), Conditions::default());
         let text = r#"[{"type":"Ready","status":"Perhaps","lastTransitionTime":null}]"#;
         let read: Conditions = serde_json::from_str(text).unwrap();

@@ -1,4 +1,4 @@
-//! Objects of kinds that are not known at compile time.
+//! Objects whose kind is not known at compile time.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
-/// An object of any kind: its metadata is typed, the rest is JSON. client-go's `Unstructured`.
+/// An object of any kind, with typed metadata and everything else as JSON: client-go's `Unstructured`.
 ///
 /// # Examples
 ///
@@ -22,7 +22,7 @@ use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// `apiVersion` and `kind`. The items of a list carry none.
+    /// `apiVersion` and `kind`. List items lack them.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
@@ -39,8 +39,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// The metadata of an object and nothing else, as a server sends it when asked for `PartialObjectMetadata`. Any object can be
-/// read as one: its other members are skipped.
+/// An object with only its metadata, as a server returns it for `PartialObjectMetadata`. Every object can be decoded as
+/// one, because other members are skipped.
 ///
 /// # Examples
 ///
@@ -55,10 +55,10 @@ impl Object for DynamicObject {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// `version` or `group/version` of the answer.
+    /// `version` or `group/version` of the response.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The kind of the answer.
+    /// The kind of the response.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The metadata.

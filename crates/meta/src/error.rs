@@ -1,4 +1,4 @@
-//! How a request fails, in the words of what stands above the network.
+//! The error of a request, independent of the client.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use crate::{Reason, Status};
 
-/// How a request to an API server fails, seen from above the network.
+/// The error of a request to an API server, independent of the client's own error type.
 ///
-/// A client's own error says more; what informers, electors, recorders and controllers decide on is here: what kind of
-/// failure it is, what was asked for, how long the server wants to be left alone, and whether something may have been changed
-/// all the same. It is cheap to clone, so that one failure can be told to many.
+/// It contains what informers, electors, recorders and controllers need: the kind of failure, the request, the server's
+/// retry delay, and whether the request may have been executed anyway. Clones are cheap.
 ///
 /// # Examples
 ///
@@ -23,18 +22,18 @@ use crate::{Reason, Status};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ApiError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// The request that failed, if the client said which.
+    /// The request that failed, if the client provides it.
     pub request: Option<Arc<RequestLine>>,
-    /// How long the server asks to be left alone, if it says so.
+    /// The retry delay that the server asks for, if any.
     pub retry_after: Option<Duration>,
-    /// Whether an earlier attempt of the same request may have done what was asked for, whatever became of the last one. A
-    /// conflict may then be a conflict with oneself.
+    /// Whether an earlier attempt of the same request may have been executed. A conflict may then be caused by the
+    /// client's own earlier attempt.
     pub earlier_may_have_acted: bool,
 }
 
-/// What kind of failure an [`ApiError`] is.
+/// The kind of failure of an [`ApiError`].
 ///
 /// # Examples
 ///
@@ -54,45 +53,45 @@ pub struct ApiError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No connection came about. Nothing was sent.
+    /// No connection could be established. Nothing was sent.
     Connect {
-        /// Whether the peer refused: nothing listens there.
+        /// Whether the peer refused the connection, so nothing listens there.
         refused: bool,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// The answer is not what was asked for: broken JSON, a missing field, a frame of an unknown type. For a write, the server
-    /// has acted.
+    /// The response could not be decoded: broken JSON, a missing field, or a watch frame of an unknown type. If the
+    /// request was a write, the server has executed it.
     Decode(Cause),
-    /// The request makes no sense. Nothing was sent.
+    /// The request is invalid. Nothing was sent.
     InvalidRequest(Cause),
-    /// The server answered, and its answer is no.
+    /// The server returned an error status.
     Status(Box<Status>),
-    /// No answer came in time. Whether the server acted is unknown.
+    /// No response arrived in time. It is unknown whether the server executed the request.
     Timeout(Cause),
-    /// The connection failed. Whether the server acted is unknown.
+    /// The connection failed. It is unknown whether the server executed the request.
     Transport(Cause),
-    /// The credentials could not be had, which may be another matter a moment later. Nothing was sent.
+    /// The client could not get credentials. A later attempt may succeed. Nothing was sent.
     Unauthenticated(Cause),
-    /// The connection failed, or the server refused the request's stream, before it looked at the request. Nothing was done.
+    /// The connection failed, or the server refused the stream, before it processed the request. Nothing was executed.
     Unprocessed(Cause),
 }
 
-/// The error beneath an [`ApiError`]. It does not name the request, which stands beside it.
+/// The cause of an [`ApiError`]. It does not mention the request, which the error contains separately.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// A request as errors and logs name it: its method, and its URL without user, password, or the values of parameters that may
-/// be secret.
+/// The method and URL of a request, for errors and logs. The URL lacks user, password and the values of parameters that
+/// may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
-    /// `GET`, `POST` and so on.
+    /// The method, such as `GET`.
     pub method: Box<str>,
     /// The URL.
     pub url: Box<str>,
 }
 
 impl RequestLine {
-    /// The path of the URL: no server, no query.
+    /// Returns the path of the URL, without server and query.
     pub fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -107,32 +106,32 @@ impl fmt::Display for RequestLine {
 }
 
 impl ApiError {
-    /// An answer that cannot be read.
+    /// Creates an error for a response that cannot be decoded.
     pub fn decode(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Decode(cause.into().into()).into()
     }
 
-    /// A request that makes no sense.
+    /// Creates an error for an invalid request.
     pub fn invalid_request(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::InvalidRequest(cause.into().into()).into()
     }
 
-    /// No answer in time.
+    /// Creates an error for a missing response.
     pub fn timeout(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Timeout(cause.into().into()).into()
     }
 
-    /// A connection that failed after the request was sent, or may have been.
+    /// Creates an error for a connection that failed after the request was sent, or may have been.
     pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// A peer that nothing listens on.
+    /// Creates an error for a refused connection.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
 
-    /// The server's answer, if it gave one.
+    /// Returns the server's status, if it sent one.
     pub fn status(&self) -> Option<&Status> {
         match &self.kind {
             ErrorKind::Status(status) => Some(status),
@@ -140,15 +139,16 @@ impl ApiError {
         }
     }
 
-    /// The reason in the server's answer, if it gave one.
+    /// Returns the reason of the server's status, if it sent one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Whether the server may have done what was asked for, in this attempt or an earlier one. For a read this means nothing.
+    /// Returns whether the server may have executed the request, in this attempt or an earlier one. For reads it is
+    /// meaningless.
     ///
-    /// A refusal (4xx, 501) leaves no doubt, unless an earlier attempt of the same request did. Other answers of 500 and more may
-    /// come from whoever stands in between, and prove nothing: Envoy says 503 of a connection that broke after the request.
+    /// A rejection (4xx, 501) means that this attempt was not executed. Other statuses from 500 up prove nothing,
+    /// because a proxy may have sent them: Envoy returns 503 if a connection breaks after the request was sent.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -170,12 +170,12 @@ impl ApiError {
         this || self.earlier_may_have_acted
     }
 
-    /// Nothing listens there.
+    /// Returns whether the connection was refused.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
 
-    /// No answer came: no connection, a broken one, or none in time.
+    /// Returns whether no response arrived: no connection, a broken one, or a timeout.
     pub fn is_unanswered(&self) -> bool {
         matches!(
             self.kind,
@@ -183,47 +183,47 @@ impl ApiError {
         )
     }
 
-    /// 404: no such object or resource.
+    /// 404: the object or resource does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
-    /// 409 on create: an object of that name is there.
+    /// 409 on create: an object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// 409 otherwise: the object changed meanwhile, or a precondition does not hold.
+    /// 409 otherwise: the object has changed, or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(&[Reason::Conflict], 409)
     }
 
-    /// 422: a field has a value that it may not have.
+    /// 422: a field has an invalid value.
     pub fn is_invalid(&self) -> bool {
         self.is(&[Reason::Invalid], 422)
     }
 
-    /// 400: the request makes no sense to the server.
+    /// 400: the request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.is(&[Reason::BadRequest], 400)
     }
 
-    /// 401: the server does not know who is asking.
+    /// 401: the request is not authenticated.
     pub fn is_unauthorized(&self) -> bool {
         self.is(&[Reason::Unauthorized], 401)
     }
 
-    /// 403: the user may not.
+    /// 403: the user lacks permission.
     pub fn is_forbidden(&self) -> bool {
         self.is(&[Reason::Forbidden], 403)
     }
 
-    /// 405: the resource does not do that.
+    /// 405: the resource does not support the method.
     pub fn is_method_not_allowed(&self) -> bool {
         self.is(&[Reason::MethodNotAllowed], 405)
     }
 
-    /// 406: no representation that the client accepts.
+    /// 406: the server has no representation that the client accepts.
     pub fn is_not_acceptable(&self) -> bool {
         self.is(&[Reason::NotAcceptable], 406)
     }
@@ -233,58 +233,58 @@ impl ApiError {
         self.is(&[Reason::RequestEntityTooLarge], 413)
     }
 
-    /// 415: the body is in no language that the server knows.
+    /// 415: the server does not support the media type of the body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
 
-    /// 410, for good: it was there, and is not any more.
+    /// 410: the resource is permanently gone.
     pub fn is_gone(&self) -> bool {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// The asked-for revision is too old to be had: list again without one. By reason or by the bare code 410.
+    /// The requested revision is too old; list again without a revision. Decided by the reason or by the code 410.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// 429: the server, or a limiter on the way, wants fewer requests.
+    /// 429: too many requests, according to the server or a limiter in between.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
 
-    /// 500: an accident of the server.
+    /// 500: an internal error of the server.
     pub fn is_internal_error(&self) -> bool {
         self.is(&[Reason::InternalError], 500)
     }
 
-    /// 503: try again later.
+    /// 503: the service is unavailable; retry later.
     pub fn is_service_unavailable(&self) -> bool {
         self.is(&[Reason::ServiceUnavailable], 503)
     }
 
-    /// 504: the server could not do it in time. That no answer came in time at all is [`ErrorKind::Timeout`].
+    /// 504: the server timed out. If no response arrived in time, the kind is [`ErrorKind::Timeout`] instead.
     pub fn is_timeout(&self) -> bool {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// The server cannot do it now, and knows a better time: client-go's `IsServerTimeout`.
+    /// The server cannot handle the request now and names a retry delay: client-go's `IsServerTimeout`.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// The answer did not come from the API server, as far as can be told: it was no status, and one had to be made of what HTTP
-    /// said. client-go's `IsUnexpectedServerError`.
+    /// The response probably did not come from the API server, because it contained no status and the client made one
+    /// from the HTTP status. This is client-go's `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
 
-    /// The server cannot read what it has stored: client-go's `IsStoreReadError`.
+    /// The server cannot read its stored data: client-go's `IsStoreReadError`.
     pub fn is_store_read_error(&self) -> bool {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// The asked-for revision is one that this server has not seen yet.
+    /// The requested revision is newer than the newest that this server has seen.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -294,13 +294,13 @@ impl ApiError {
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
-    /// Whether one of the faults in the server's answer goes by that reason, such as `FieldValueRequired`.
+    /// Returns whether the status has a cause with this reason, such as `FieldValueRequired`.
     pub fn has_cause(&self, reason: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// By one of the reasons or, where the answer has none that is known, by its code: client-go's rule.
+    /// Matches by reason or, if the status has no known reason, by code, as client-go does.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_known_reason_is_judged_by_its_code() {
+    fn status_without_a_known_reason_is_classified_by_code() {
         assert!(answer(404, None).is_not_found());
         assert!(answer(404, Some(Reason::Other("Nowhere".into()))).is_not_found());
         assert!(!answer(404, Some(Reason::Forbidden)).is_not_found());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_proves_that_nothing_was_done() {
+    fn may_have_acted_is_false_only_after_a_rejection() {
         for (error, expected) in [
             (answer(409, Some(Reason::Conflict)), false),
             (answer(429, None), false),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_request_and_no_query() {
+    fn error_names_its_request_without_the_query() {
         let line = RequestLine { method: "PUT".into(), url: "https://host/api/v1/pods/a?dryRun=All".into() };
         assert_eq!(line.path(), "/api/v1/pods/a");
         let request = Some(Arc::new(line));

@@ -1,11 +1,11 @@
-//! A resource without its version, as Kubernetes names it in messages.
+//! Resources without a version, as in Kubernetes' messages.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::GroupVersionResource;
 
-/// A resource, whatever its version: `deployments.apps`, or `pods` in the core group.
+/// A resource without a version: `deployments.apps`, or `pods` in the core group.
 ///
 /// # Examples
 ///
@@ -26,12 +26,12 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// Puts the two together.
+    /// Creates a group and resource.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// This resource in one version.
+    /// Returns this resource in one version.
     pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, version, &self.resource)
     }
@@ -49,11 +49,12 @@ impl fmt::Display for GroupResource {
 impl FromStr for GroupResource {
     type Err = InvalidGroupResource;
 
-    /// Reads `resource` or `resource.group`. The resource ends at the first dot, as in Kubernetes' `ParseGroupResource`.
+    /// Parses `resource` or `resource.group`. The resource ends at the first dot, as in Kubernetes'
+    /// `ParseGroupResource`.
     ///
     /// # Errors
     ///
-    /// An empty resource, or a dot with no group behind it.
+    /// The resource is empty, or nothing follows the dot.
     fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
         match text.split_once('.') {
             None if !text.is_empty() => Ok(Self::new("", text)),
@@ -63,7 +64,7 @@ impl FromStr for GroupResource {
     }
 }
 
-/// A text that is not `resource` or `resource.group`.
+/// The error for a text that is not `resource` or `resource.group`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidGroupResource {
     text: Box<str>,
@@ -71,7 +72,7 @@ pub struct InvalidGroupResource {
 
 impl fmt::Display for InvalidGroupResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no resource: expected \"resource\" or \"resource.group\"", self.text)
+        write!(f, "{:?} is not a resource: expected \"resource\" or \"resource.group\"", self.text)
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_ends_at_the_first_dot() {
+    fn resource_ends_at_the_first_dot() {
         for (text, group, resource) in [
             ("pods", "", "pods"),
             ("deployments.apps", "apps", "deployments"),
@@ -95,12 +96,12 @@ mod tests {
         }
         for bad in ["", ".", ".apps", "pods."] {
             let error = bad.parse::<GroupResource>().unwrap_err();
-            assert!(error.to_string().starts_with(&format!("{bad:?} is no resource")), "{error}");
+            assert!(error.to_string().starts_with(&format!("{bad:?} is not a resource")), "{error}");
         }
     }
 
     #[test]
-    fn what_a_resource_is_called_does_not_depend_on_its_version() {
+    fn group_resource_ignores_the_version() {
         let resource = crate::ApiResource::new("apps/v1", "Deployment", "deployments", crate::Scope::Namespaced);
         assert_eq!(resource.to_string(), "deployments.apps");
         assert_eq!(resource.group_resource(), resource.gvr().group_resource());

@@ -1,4 +1,4 @@
-//! The names of objects.
+//! Object keys.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,10 +6,11 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped one.
+/// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
 ///
-/// Cloning is a reference count. Keys are ordered by their text, and equal if both namespace and name are. As with client-go's `MetaNamespaceKeyFunc`, the key says
-/// nothing of the object's uid: an object that was deleted and created again has the same key.
+/// Clones share the text by reference counting. Keys are ordered by their text, and equal if namespace and name are
+/// equal. As with client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid: a recreated object has the same
+/// key.
 ///
 /// # Examples
 ///
@@ -26,18 +27,18 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Where the name begins in `text`: 0 without a namespace, else one past the slash.
+    /// The offset of the name in `text`: 0 without a namespace, otherwise one past the slash.
     name_at: u32,
 }
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`. An empty namespace means cluster scope.
+    /// Creates the key of `name` in `namespace`. An empty namespace means cluster scope.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // What Kubernetes allows fits, and then a key is one allocation and not two.
+        // Valid names fit into the buffer, so a key needs one allocation instead of two.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -51,22 +52,22 @@ impl ObjectKey {
         Self { text, name_at: name_at as u32 }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Creates the key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
         Self { text: name.into(), name_at: 0 }
     }
 
-    /// The namespace, absent for a cluster-scoped object.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         (self.name_at > 0).then(|| &self.text[..self.name_at as usize - 1])
     }
 
-    /// The name of the object.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         &self.text[self.name_at as usize..]
     }
 
-    /// The key as `namespace/name` or `name`.
+    /// Returns the key as `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -119,11 +120,12 @@ impl From<&ObjectKey> for ObjectKey {
 impl FromStr for ObjectKey {
     type Err = InvalidKey;
 
-    /// Reads `name` or `namespace/name`: client-go's `SplitMetaNamespaceKey`.
+    /// Parses `name` or `namespace/name`, as client-go's `SplitMetaNamespaceKey`.
     ///
     /// # Errors
     ///
-    /// More than one slash, an empty name, or an empty part before the slash. client-go takes the last two.
+    /// The text has more than one slash, an empty name, or an empty part before the slash. client-go accepts the last
+    /// two.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {
@@ -134,7 +136,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse), so that a text can stand wherever a key is asked for.
+/// As [`parse`](str::parse). Functions that take a key therefore accept strings too.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -161,7 +163,7 @@ impl TryFrom<&String> for ObjectKey {
     }
 }
 
-/// A text that is not `name` or `namespace/name`.
+/// The error for a string that is not `name` or `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidKey {
     text: Box<str>,
@@ -175,7 +177,7 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
-/// A key is a key: nothing can be wrong with it where a text could stand as well.
+/// The conversion from a key cannot fail, which functions that accept keys and strings rely on.
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -202,9 +204,9 @@ mod tests {
         }
     }
 
-    /// No object of Kubernetes has such a name, but a file or a request may say so.
+    /// Kubernetes allows no such name, but a file or a request may contain one.
     #[test]
-    fn a_name_with_a_slash_is_not_a_name_in_a_namespace() {
+    fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
         assert_ne!(odd, plain);
         assert_ne!(odd.cmp(&plain), std::cmp::Ordering::Equal);
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_part_or_two() {
+    fn key_has_one_or_two_parts() {
         check("blog", Ok((None, "blog")));
         check("team-a/blog", Ok((Some("team-a"), "blog")));
         check("", Err(()));
@@ -220,7 +222,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // Whether they fit into what Kubernetes allows or not.
+        // Keys inside and outside of the length that Kubernetes allows.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));
@@ -229,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s17_a_text_is_a_key_unless_it_has_two_slashes_or_an_empty_part(text in "[a-c./]{0,8}") {
+        fn s17_keys_reject_two_slashes_and_empty_parts(text in "[a-c./]{0,8}") {
             let parts: Vec<&str> = text.split('/').collect();
             let expected = match parts[..] {
                 _ if parts.iter().any(|part| part.is_empty()) => Err(()),

@@ -1,7 +1,6 @@
-//! The vocabulary of the Kubernetes API: keys, resources, objects, lists, statuses and watch frames.
+//! The common types of the Kubernetes API: keys, resources, objects, lists, statuses and watch events.
 //!
-//! Every other crate of Pintle that knows of Kubernetes speaks in these words, and in no others: no type here depends on a
-//! Kubernetes release.
+//! All crates of Pintle that work with Kubernetes use these types in their APIs. No type here depends on a Kubernetes release.
 //!
 //! ```
 //! use pintle_meta::{Object, ObjectKey, ObjectMeta, Resource};
@@ -20,18 +19,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! # Nouns
+//! # Concepts
 //!
-//! - [`ObjectKey`] names an object within its resource; [`ApiResource`] names the resource.
-//! - [`Object`] is anything with metadata; [`Resource`] is an object whose API is known at compile time;
-//!   [`DynamicObject`] is one whose API is not.
-//! - [`LabelSelector`] and [`FieldSelector`] tell which objects of a resource are meant.
-//! - [`Conditions`] are what a status says of its object, aspect by aspect.
-//! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
-//! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
-//!   [`RawObject`]s are what comes through, and [`ObjectSource`] is the other side for those who have objects and no network.
-//! - [`ClientConfig`] is what a client has to know to reach a server. A [`Secret`] does not print itself, and [`redacted_url`] and
-//!   [`DecodeError`] are what is shown of texts that may hold one.
+//! - [`ObjectKey`] names an object within its resource, and [`ApiResource`] names the resource.
+//! - [`Object`] is anything with metadata. [`Resource`] is an object whose resource is known at compile time. [`DynamicObject`] is for
+//!   kinds that are not.
+//! - [`LabelSelector`] and [`FieldSelector`] select objects of a resource.
+//! - [`Conditions`] are the conditions in an object's status.
+//! - [`List`], [`WatchEvent`] and [`Status`] are server responses. [`ApiError`] is the error of a request.
+//! - [`ListWatch`] and [`ObjectApi`] are the client interfaces of informers, electors and recorders. They deliver [`RawObject`]s. A
+//!   source that has objects instead of bytes implements [`ObjectSource`].
+//! - [`ClientConfig`] is the configuration of a client. A [`Secret`] does not print itself. [`redacted_url`] and [`DecodeError`] remove
+//!   secrets from displayed text.
 
 mod client_config;
 mod condition;
@@ -90,7 +89,7 @@ pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};
 pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

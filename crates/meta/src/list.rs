@@ -15,12 +15,12 @@ pub struct List<T> {
     /// The list's own metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, in the order of their keys. Go writes an empty list of some kinds as `null`.
+    /// The objects, sorted by key. Go writes an empty list of some kinds as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
 
-/// The objects.
+/// Iterates over the objects.
 impl<T> IntoIterator for List<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
@@ -30,7 +30,7 @@ impl<T> IntoIterator for List<T> {
     }
 }
 
-/// The objects.
+/// Iterates over the objects.
 impl<'a, T> IntoIterator for &'a List<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
@@ -44,13 +44,13 @@ impl<'a, T> IntoIterator for &'a List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision at which the list was true: a watch from here misses nothing.
+    /// The revision of the list. A watch from this revision misses nothing.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Where the next page begins; empty on the last page. Opaque.
+    /// The token for the next page. Empty on the last page. Opaque.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// How many objects follow this page, where the server can tell.
+    /// The number of objects after this page, if the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_iterates_over_its_objects() {
+    fn list_iterates_over_its_objects() {
         let list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: vec![1, 2] };
         assert_eq!((&list).into_iter().sum::<i32>(), 3);
         assert_eq!(list.into_iter().collect::<Vec<_>>(), [1, 2]);

@@ -1,4 +1,4 @@
-//! `null`, as Go reads it: the empty value of whatever stands there.
+//! Decodes `null` as Go does: as the empty value of the type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads a value, or `null` as its empty one. For `#[serde(deserialize_with)]`.
+/// Decodes a value, or `null` as the empty value. For `#[serde(deserialize_with)]`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value, or the empty one.
+/// A value that decodes `null` as empty.
 pub(crate) struct OrEmpty<T>(pub(crate) T);
 
 impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
@@ -23,7 +23,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
     }
 }
 
-/// A map of texts. One that is `null` is there, and empty.
+/// A map of strings, in which `null` values decode as empty strings.
 #[derive(Default)]
 pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
 
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that is short as a rule, and takes no more memory than it has elements. One that is `null` is there, and empty.
+/// A list that is usually short and allocates exactly its length. `null` elements decode as empty.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -75,7 +75,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // A vector by itself would begin with four.
+                        // By default, a vector would start with a capacity of four.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

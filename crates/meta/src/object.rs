@@ -1,12 +1,12 @@
-//! What an object of the API is: anything that carries metadata.
+//! The traits of API objects and their metadata.
 
 use std::collections::BTreeMap;
 
 use crate::{ApiResource, ObjectKey, ResourceScope};
 
-/// An object of the API: anything that carries metadata.
+/// An API object, which is anything that has metadata.
 ///
-/// Implement it with [`resource!`](crate::resource) in one line, or by hand with one method.
+/// Implement it in one line with [`resource!`](crate::resource), or by hand with one method.
 ///
 /// # Examples
 ///
@@ -26,43 +26,43 @@ use crate::{ApiResource, ObjectKey, ResourceScope};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an object of the Kubernetes API",
-    label = "it has no metadata that Pintle knows of",
+    label = "this type has no known metadata",
     note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`"
 )]
 pub trait Object: Send + Sync + 'static {
-    /// The object's metadata, of whichever type.
+    /// Returns the object's metadata.
     fn metadata(&self) -> &dyn Metadata;
 
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &str {
         self.metadata().name()
     }
 
-    /// The namespace, absent for a cluster-scoped object.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     fn namespace(&self) -> Option<&str> {
         Some(self.metadata().namespace()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// The uid; empty before the server has seen the object.
+    /// Returns the uid, which is empty until the server has stored the object.
     fn uid(&self) -> &str {
         self.metadata().uid()
     }
 
-    /// The resourceVersion; empty before the server has seen the object.
+    /// Returns the resourceVersion, which is empty until the server has stored the object.
     fn resource_version(&self) -> &str {
         self.metadata().resource_version()
     }
 
-    /// The key of the object within its resource.
+    /// Returns the key of the object within its resource.
     fn key(&self) -> ObjectKey {
         ObjectKey::new(self.metadata().namespace(), self.metadata().name())
     }
 }
 
-/// An object whose resource is known at compile time: what it is called, and whether it lives in namespaces.
+/// An object whose resource is known at compile time.
 ///
-/// Implement it with [`resource!`](crate::resource) in one line.
+/// Implement it in one line with [`resource!`](crate::resource).
 ///
 /// # Examples
 ///
@@ -80,13 +80,14 @@ pub trait Object: Send + Sync + 'static {
 /// assert_eq!(path(&blog), "/apis/example.com/v1/namespaces/team-a/websites/blog");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which resource of the Kubernetes API it is",
-    label = "no apiVersion, kind and plural are known of it",
+    message = "`{Self}` has no known Kubernetes API resource",
+    label = "apiVersion, kind and plural are unknown",
     note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
 )]
 pub trait Resource: Object {
-    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope): which calls make sense.
+    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope), which determines the
+    /// available methods.
     type Scope: ResourceScope;
 
     /// `version` or `group/version`.
@@ -95,27 +96,27 @@ pub trait Resource: Object {
     /// The kind, in upper camel case.
     const KIND: &'static str;
 
-    /// The plural, in lower case: the path segment.
+    /// The plural, in lower case, as in URLs.
     const PLURAL: &'static str;
 
-    /// The same as a value.
+    /// Returns the resource as a value.
     ///
     /// # Panics
     ///
-    /// If `API_VERSION` is no version.
+    /// Panics if `API_VERSION` is invalid.
     fn api_resource() -> ApiResource {
         ApiResource::new(Self::API_VERSION, Self::KIND, Self::PLURAL, Self::Scope::SCOPE)
     }
 }
 
-/// Read access to metadata: [`ObjectMeta`](crate::ObjectMeta), the type of another library that means the same, or one that keeps
-/// only what its program reads.
+/// Read access to metadata. It is implemented by [`ObjectMeta`](crate::ObjectMeta), by metadata types of other
+/// libraries, and by types that keep only the fields that a program needs.
 ///
 /// A field that is absent, or that the type does not keep, reads as empty or 0.
 ///
 /// # Examples
 ///
-/// Of a million pods, all that is to be in memory is who they are and where they run:
+/// A program with a million pods in memory needs only their identity and their node:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -158,40 +159,40 @@ pub trait Resource: Object {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub trait Metadata {
-    /// The name.
+    /// Returns the name.
     fn name(&self) -> &str;
-    /// The namespace; empty for a cluster-scoped object.
+    /// Returns the namespace, which is empty for a cluster-scoped object.
     fn namespace(&self) -> &str;
-    /// The uid.
+    /// Returns the uid.
     fn uid(&self) -> &str;
-    /// The resourceVersion.
+    /// Returns the resourceVersion.
     fn resource_version(&self) -> &str;
-    /// The generation of the desired state.
+    /// Returns the generation of the desired state.
     fn generation(&self) -> i64 {
         0
     }
-    /// Whether deletion has been asked for.
+    /// Returns whether the object is being deleted.
     fn is_terminating(&self) -> bool {
         false
     }
-    /// The labels.
+    /// Returns the labels.
     fn labels(&self) -> &BTreeMap<String, String> {
         &NONE
     }
-    /// The annotations.
+    /// Returns the annotations.
     fn annotations(&self) -> &BTreeMap<String, String> {
         &NONE
     }
-    /// The finalizers.
+    /// Returns the finalizers.
     fn finalizers(&self) -> &[String] {
         &[]
     }
-    /// The owners.
+    /// Returns the owners.
     fn owners(&self) -> Vec<OwnerRef<'_>> {
         Vec::new()
     }
 
-    /// The one owner that manages the object, if any.
+    /// Returns the controller owner, if there is one.
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
@@ -199,7 +200,7 @@ pub trait Metadata {
 
 static NONE: BTreeMap<String, String> = BTreeMap::new();
 
-/// A borrowed view of an owner reference.
+/// A borrowed owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
     /// `version` or `group/version` of the owner.
@@ -210,21 +211,22 @@ pub struct OwnerRef<'a> {
     pub name: &'a str,
     /// The uid of the owner.
     pub uid: &'a str,
-    /// Whether the owner manages the object.
+    /// Whether the owner is the controller of the object.
     pub controller: bool,
 }
 
 impl OwnerRef<'_> {
-    /// The group of the owner. Dependents outlive a change of version, so owners are matched by group and kind.
+    /// Returns the group of the owner. Owners are matched by group and kind, so references stay valid when the version
+    /// changes.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 }
 
-/// Makes a struct with a `metadata` field an [`Object`] and a [`Resource`].
+/// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`. An `apiVersion` that is not
-/// `version` or `group/version` does not compile:
+/// It takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`. An
+/// invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -256,7 +258,7 @@ macro_rules! resource {
             }
         }
 
-        // Looked at here, so that a bad version is an error also where nobody uses it.
+        // Evaluated here, so that an invalid version is an error even if the constant is unused.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

@@ -11,22 +11,23 @@ use crate::null::{Few, OrEmpty, Texts, or_empty};
 use crate::object::{Metadata, OwnerRef};
 use crate::{Resource, Time};
 
-/// What each object says of itself, under `metadata`.
+/// The `metadata` of an object.
 ///
-/// Fields that are absent or `null` on the wire are empty here, and are left out again when written; so is, as in Go, a `null` in a
-/// map or list of strings. A field that this version does not know is kept in `other`, so that reading and writing back loses
-/// nothing, but for one:
+/// Fields that are absent or `null` on the wire are empty here, and are omitted when written. As in Go, a `null` in a
+/// map or list of strings is the empty string. Unknown fields are kept in `other`, so a round trip preserves everything
+/// except `managedFields`.
 ///
-/// `managedFields` is skipped. It is often the larger part of an object, controllers do not read it, and a server keeps what it
-/// has where a write brings none (`docs/reference/using-api/server-side-apply`, "clearing managedFields"). Who wants to look at it
-/// decodes the object as a type that has it.
+/// `managedFields` is skipped, because it is often the larger part of an object and controllers do not read it. A
+/// server keeps its value if a write omits it (`docs/reference/using-api/server-side-apply`, "clearing managedFields").
+/// To read it, decode the object as a type that has the field.
 ///
 /// # Cost
 ///
-/// A struct with this and nothing else, decoded from a pod of 7 KB, allocates at most 2,000 bytes in 31 pieces, itself included:
-/// that pod has five labels, three annotations and an owner. Its 3 KB of managed fields leave nothing behind. More than half are the
-/// two maps: each takes 544 bytes for up to eleven entries, beside their texts. Four fields of one's own, as a [`Metadata`] that
-/// keeps no more, take at most 231 bytes. `tests/memory.rs` holds these figures with an allocator that counts.
+/// A struct with only this field, decoded from a 7 KB pod, allocates at most 2,000 bytes in 31 allocations, including
+/// the struct itself. The pod has five labels, three annotations and an owner. Its 3 KB of managed fields use no memory
+/// after decoding. The two maps take more than half: 544 bytes each for up to eleven entries, plus the strings. A
+/// custom [`Metadata`] with four fields takes at most 231 bytes. `tests/memory.rs` checks these numbers with a counting
+/// allocator.
 ///
 /// # Examples
 ///
@@ -48,55 +49,55 @@ pub struct ObjectMeta {
     /// The name, unique within namespace and resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// A prefix to which the server appends five characters, where `name` is empty.
+    /// The prefix of a generated name, to which the server appends five characters if `name` is empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
-    /// The namespace; empty for a cluster-scoped object.
+    /// The namespace, which is empty for a cluster-scoped object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The identity of this very object, never used again after its deletion. Set by the server.
+    /// The unique id of this object, which is never reused. Set by the server.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The revision of the object's last change. Opaque, but comparable for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Counts the changes of the desired state. Set by the server; 0 where it keeps none.
+    /// A counter of changes to the desired state. Set by the server, 0 for kinds without one.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// When the object was created. Set by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When deletion was asked for, or, with a grace period, when it will come about. Set by the server.
+    /// When deletion was requested or, with a grace period, when it will happen. Set by the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Seconds that the object is given to end by itself.
+    /// The grace period of the deletion, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// What selectors match on.
+    /// Labels, which selectors match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Notes for tools.
+    /// Annotations, for tools and libraries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The objects that this one depends on: it is deleted after the last of them.
+    /// The owners of the object. It is deleted after the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// The object stays until this list is empty.
+    /// The finalizers. The object is not removed until this list is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Fields that this struct does not name. Boxed, since there are none as a rule.
+    /// Unknown fields. Boxed, because there usually are none.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
 
 impl ObjectMeta {
-    /// Metadata for a new object. An empty namespace means cluster scope.
+    /// Creates the metadata of a new object. An empty namespace means cluster scope.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
     }
 }
 
-/// By hand, since a derived one that keeps unknown fields has to hold every object as a tree first.
+/// Implemented by hand, because a derived implementation with a flattened map would buffer the whole object as a tree.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -203,7 +204,7 @@ impl Metadata for ObjectMeta {
     }
 }
 
-/// A reference from a dependent to its owner. Both live in one namespace, or the owner is cluster-scoped.
+/// A reference from a dependent to its owner. The owner is in the same namespace or cluster-scoped.
 ///
 /// # Examples
 ///
@@ -230,10 +231,10 @@ pub struct OwnerReference {
     /// The name of the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The uid of the owner: a later object of the same name is another owner.
+    /// The uid of the owner. An object that was recreated with the same name is a different owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
-    /// Whether the owner manages this object. At most one does.
+    /// Whether the owner is the controller of this object. At most one owner is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for this object.
@@ -242,7 +243,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The reference by which `owner` manages a dependent: client-go's `NewControllerRef`.
+    /// Creates a controller reference to `owner`: client-go's `NewControllerRef`.
     pub fn controller_of<T: Resource>(owner: &T) -> Self {
         let resource = T::api_resource();
         Self {
@@ -266,7 +267,7 @@ impl OwnerReference {
     }
 }
 
-/// The two members by which an object names its own kind.
+/// The `apiVersion` and `kind` of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeMeta {
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_and_writing_back_loses_nothing() {
+    fn metadata_roundtrip_loses_nothing() {
         let text = r#"{"name":"a","namespace":"b","labels":{"x":"y"},"selfLink":"/old"}"#;
         let meta: ObjectMeta = serde_json::from_str(text).unwrap();
         let back: Value = serde_json::to_value(&meta).unwrap();
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_empty_value_as_in_go() {
+    fn null_decodes_as_the_empty_value() {
         let texts = |entries: &[(&str, &str)]| {
             entries.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
         };
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_type_is_refused() {
+    fn wrong_types_are_rejected() {
         for members in [
             r#""name":7"#,
             r#""labels":{"x":7}"#,
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_what_they_have() {
+    fn lists_allocate_exactly_their_length() {
         let one: ObjectMeta = serde_json::from_str(r#"{"ownerReferences":[{}],"finalizers":["a","b"]}"#).unwrap();
         assert_eq!((one.owner_references.capacity(), one.finalizers.capacity()), (1, 2));
     }

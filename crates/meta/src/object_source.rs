@@ -1,4 +1,4 @@
-//! Sources that have objects and no bytes.
+//! Object sources, which have objects instead of JSON bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 
-/// The reading side of one resource whose objects are at hand, not their JSON: in a test, or for a source of one's own that is
-/// no API server. [`Encoded`] makes it a [`ListWatch`].
+/// Read access to one resource for a source that has objects instead of JSON, such as a test or a source that is not an
+/// API server. [`Encoded`] turns it into a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
@@ -24,7 +24,7 @@ use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawOb
 /// use futures_core::Stream;
 /// use pintle_meta::*;
 ///
-/// /// Objects that never change.
+/// /// A list of objects that never changes.
 /// struct Fixed(Vec<DynamicObject>);
 ///
 /// impl ObjectSource for Fixed {
@@ -49,33 +49,33 @@ use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawOb
 /// }
 /// ```
 pub trait ObjectSource: Send + Sync + 'static {
-    /// The objects.
+    /// The type of the objects.
     type Object: Serialize + Send + 'static;
 
-    /// The events of a watch.
+    /// The event stream of a watch.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
 
-    /// Which resource it is.
+    /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// The namespace that the objects are in: see [`ListWatch::namespace`].
+    /// Returns the namespace of the objects, as [`ListWatch::namespace`] does.
     fn namespace(&self) -> Option<&str>;
 
-    /// One page of objects.
+    /// Returns one page of objects.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<List<Self::Object>, ApiError>> + Send;
 
     /// Opens a watch.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// An [`ObjectSource`] as a [`ListWatch`]: it writes each object as JSON.
+/// Turns an [`ObjectSource`] into a [`ListWatch`] by serializing each object as JSON.
 ///
 /// # Examples
 ///
 /// ```
 /// use pintle_meta::{Encoded, ListWatch, ObjectSource};
 ///
-/// /// What a reflector takes, made of a source that has objects.
+/// /// Accepts any source that has objects, as a reflector would.
 /// fn source<S: ObjectSource>(objects: S) -> impl ListWatch<Object = S::Object> {
 ///     Encoded(objects)
 /// }
@@ -108,12 +108,12 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// The parts of a page that is at hand as a whole.
+/// A page whose parts are all available.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// A page of these parts.
+    /// Creates a page with these parts.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }
@@ -127,7 +127,7 @@ impl Stream for Parts {
     }
 }
 
-/// The events of an [`ObjectSource`], their objects as JSON.
+/// The events of an [`ObjectSource`], with objects as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_source_is_a_source_of_bytes() {
+    fn encoded_object_source_yields_json() {
         let source = Encoded(Two);
         assert_eq!((source.api_resource(), source.namespace()), (Two.api_resource(), Some("ns")));
         let json = |name| RawObject::Json(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#).into());

@@ -1,4 +1,4 @@
-//! Every type of k8s-openapi is an [`Object`] and a [`Resource`] as it is.
+//! Implements [`Object`] and [`Resource`] for every type of k8s-openapi.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The scopes of k8s-openapi under which whole objects are listed.
+/// The scopes of k8s-openapi for resources that can be listed.
 pub trait KnownScope {
-    /// The same in our words.
+    /// The corresponding scope of this crate.
     type Scope: ResourceScope;
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use crate::Scope;
 
     #[test]
-    fn a_type_of_k8s_openapi_is_a_resource_as_it_is() {
+    fn k8s_openapi_types_are_resources() {
         assert_eq!(Deployment::api_resource().path(Some("a")), "/apis/apps/v1/namespaces/a/deployments");
         assert_eq!(Namespace::api_resource().scope, Scope::Cluster);
         let deployment = Deployment {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_reference_converts_both_ways() {
+    fn owner_reference_converts_both_ways() {
         let owner = Namespace {
             metadata: ObjectMeta { name: Some("a".into()), uid: Some("4f9a".into()), ..Default::default() },
             ..Default::default()

@@ -1,4 +1,4 @@
-//! What requests ask for beside their objects: the options of reads and writes, and patches.
+//! Request options and patches.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{FieldSelector, LabelSelector};
 
-/// What a LIST asks for. The default asks for the newest state of everything, in one page.
+/// The options of a list request. The default requests the newest state of all objects, in one page.
 ///
 /// # Examples
 ///
@@ -27,23 +27,24 @@ use crate::{FieldSelector, LabelSelector};
 pub struct ListOptions {
     /// Only objects whose labels match.
     pub label_selector: LabelSelector,
-    /// Only objects whose fields match. Which fields can be selected depends on the kind; a server refuses others.
+    /// Only objects whose fields match. The supported fields depend on the kind, and a server rejects others.
     pub field_selector: FieldSelector,
-    /// Empty: the newest. `"0"`: whatever the server holds. Else as `resource_version_match` says.
+    /// The revision to read. Empty means the newest, `"0"` means any revision that the server has cached, and other
+    /// values are interpreted as `resource_version_match` says.
     pub resource_version: String,
-    /// How `resource_version` binds.
+    /// How to interpret `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Only objects in these ranges of hashes (KEP-5866), such as
-    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Servers take it since 1.36, behind the feature
-    /// `ShardedListAndWatch`; one that does not know it sends all objects. Empty: all.
+    /// Only objects in these hash ranges (KEP-5866), such as `shardRange(object.metadata.uid, '0x0000000000000000',
+    /// '0x8000000000000000')`. Servers support it since 1.36, behind the feature gate `ShardedListAndWatch`. Older
+    /// servers ignore it and send all objects. Empty means all objects.
     pub shard_selector: String,
-    /// At most this many objects in a page; 0 for all.
+    /// The maximum number of objects in a page. 0 means all.
     pub limit: u32,
-    /// The token of the page before; empty for the first.
+    /// The continue token of the previous page. Empty for the first page.
     pub continue_token: String,
 }
 
-/// What a WATCH asks for.
+/// The options of a watch request.
 ///
 /// # Examples
 ///
@@ -63,35 +64,35 @@ pub struct ListOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// As in [`ListOptions`]. An object that comes to match is seen as added, one that ceases to as deleted.
+    /// As in [`ListOptions`]. An object that starts to match appears as added, and one that stops matching as deleted.
     pub label_selector: LabelSelector,
     /// As in [`ListOptions`].
     pub field_selector: FieldSelector,
     /// As in [`ListOptions`].
     pub shard_selector: String,
-    /// Events after this revision. Empty or `"0"`: begin with the present state as added events.
+    /// The revision after which events are sent. Empty or `"0"` starts with the current state as added events.
     pub resource_version: String,
-    /// How `resource_version` binds; a streaming list wants `NotOlderThan`.
+    /// How to interpret `resource_version`. A streaming list needs `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Whether bookmarks may come.
+    /// Whether the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// A streaming list: the present state first, closed by an annotated bookmark.
+    /// Requests a streaming list: the current state first, terminated by an annotated bookmark.
     pub send_initial_events: bool,
-    /// When the server ends the stream, in whole seconds. None: when it likes.
+    /// The duration after which the server ends the watch, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 
-/// How the resourceVersion of a list binds its answer.
+/// How to interpret the resourceVersion of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// The state at that revision.
+    /// The state at exactly this revision.
     Exact,
-    /// That state or a later one.
+    /// The state at this revision or a later one.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// The value of the query parameter.
+    /// Returns the value of the query parameter.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -116,38 +117,38 @@ impl ResourceVersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Do all but store it.
+    /// Process the request without storing the result.
     pub dry_run: bool,
-    /// Under which name the written fields are recorded. Empty: the user agent's.
+    /// The field manager of the written fields. Empty means the one that the server derives from the user agent.
     pub field_manager: String,
-    /// What becomes of unknown and duplicate fields. None: the server's default.
+    /// How to treat unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Take the fields of other managers over. Apply patches only.
+    /// Take over fields from other managers. Only for apply patches.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// The options of a server-side apply by a controller: its name as field manager, and `force`, since a controller wants the fields
-    /// that it applies whoever wrote them before.
+    /// Returns the options for server-side apply by a controller: its name as field manager, and `force`, because a
+    /// controller owns the fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
 }
 
-/// What a server does about fields that it does not know, and about those that stand twice.
+/// How a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
-    /// It drops them silently.
+    /// Drop them silently.
     Ignore,
-    /// It drops them and warns. The default of servers since Kubernetes 1.27.
+    /// Drop them and send a warning. The default of servers since Kubernetes 1.27.
     #[default]
     Warn,
-    /// It refuses the request.
+    /// Reject the request.
     Strict,
 }
 
 impl FieldValidation {
-    /// The value of the query parameter.
+    /// Returns the value of the query parameter.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -157,7 +158,7 @@ impl FieldValidation {
     }
 }
 
-/// The body of a DELETE.
+/// The body of a delete request.
 ///
 /// # Examples
 ///
@@ -177,16 +178,16 @@ impl FieldValidation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// Seconds to end by itself; None for the kind's default.
+    /// The grace period in seconds. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// What must hold of the object.
+    /// Conditions that the object must meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// What becomes of dependents; None for the kind's default.
+    /// How to treat dependents. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Do all but delete. Written as `["All"]`, the stages that are left out.
+    /// Process the request without deleting. Serialized as the list of skipped stages, `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -213,30 +214,30 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// Conditions on the object that a DELETE meets; otherwise it fails with a conflict.
+/// Conditions that the object of a delete must meet. Otherwise the request fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
-    /// It is this very object.
+    /// The object has this uid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// It has not changed since.
+    /// The object has this resourceVersion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// How to treat the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// The object goes at once, its dependents after it.
+    /// Delete the object at once, and its dependents afterwards.
     Background,
-    /// The dependents go first.
+    /// Delete the dependents first.
     Foreground,
-    /// The dependents stay.
+    /// Keep the dependents.
     Orphan,
 }
 
-/// A partial change, in one of the four languages that servers know.
+/// A patch, in one of the four formats of Kubernetes.
 ///
 /// # Examples
 ///
@@ -254,16 +255,16 @@ pub enum PropagationPolicy {
 pub enum Patch {
     /// Server-side apply: the fields that the manager wants.
     Apply(Value),
-    /// RFC 6902: a list of operations.
+    /// JSON patch (RFC 6902): a list of operations.
     Json(Value),
-    /// RFC 7386: members replace, null removes, lists replace as a whole.
+    /// JSON merge patch (RFC 7386): members replace, null removes, and lists are replaced as a whole.
     Merge(Value),
-    /// As merge, but lists of built-in kinds merge by key.
+    /// Strategic merge patch: as a merge patch, but lists of built-in kinds are merged by key.
     Strategic(Value),
 }
 
 impl Patch {
-    /// The content type by which a server tells the languages apart.
+    /// Returns the content type of the patch format.
     pub fn content_type(&self) -> &'static str {
         match self {
             Self::Apply(_) => "application/apply-patch+yaml",
@@ -273,7 +274,7 @@ impl Patch {
         }
     }
 
-    /// The document to send. JSON is valid YAML, so it serves an apply as well.
+    /// Returns the document to send. JSON is valid YAML, so it also works for apply.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dry_run_is_written_as_the_stages_it_leaves_out() {
+    fn dry_run_serializes_as_all() {
         let write = |dry_run| serde_json::to_value(DeleteOptions { dry_run, ..DeleteOptions::default() }).unwrap();
         assert_eq!((write(true), write(false)), (json!({"dryRun": ["All"]}), json!({})));
         let read = |stages: Value| serde_json::from_value::<DeleteOptions>(json!({"dryRun": stages}));

@@ -1,4 +1,4 @@
-//! Objects as they cross the network.
+//! Undecoded objects.
 
 use std::error::Error;
 use std::fmt;
@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{ApiError, DecodeError, ObjectKey};
 
-/// An object as it crosses the network: the bytes of its JSON, which nobody has looked into, or what was found of one that is too
-/// large to be held. `Debug` shows how many bytes, not which: it may be a Secret.
+/// An undecoded object: either its JSON bytes, or a description of an object that exceeds the size limit. `Debug` shows
+/// only the number of bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -23,13 +23,13 @@ use crate::{ApiError, DecodeError, ObjectKey};
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// Its JSON. Whether it is an object at all, and in UTF-8, is for its decoder to say.
+    /// The JSON bytes. The decoder checks whether they are UTF-8 and contain an object.
     Json(Bytes),
-    /// It is larger than the source takes. It was read over, so that those after it are not lost.
+    /// The object exceeds the source's size limit. It was skipped, so that the objects after it are not lost.
     Oversized(Box<Oversized>),
 }
 
-/// What was found of an object that is larger than its source takes.
+/// The description of an object that exceeds the size limit of its source.
 ///
 /// # Examples
 ///
@@ -41,24 +41,25 @@ pub enum RawObject {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Oversized {
-    /// The key; none if no name was found.
+    /// The key, or `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid; empty if none was found.
+    /// The uid. Empty if none was found.
     pub uid: String,
-    /// The resourceVersion; empty if none was found.
+    /// The resourceVersion. Empty if none was found.
     pub resource_version: String,
-    /// How large it is, in bytes; in a watch, with its frame.
+    /// The size in bytes. In a watch, it includes the frame.
     pub size: u64,
-    /// What the source takes.
+    /// The size limit of the source.
     pub limit: usize,
 }
 
 impl RawObject {
-    /// The object.
+    /// Decodes the object.
     ///
     /// # Errors
     ///
-    /// It is no `T`, or it was too large to be held. The error is an [`ErrorKind::Decode`](crate::ErrorKind::Decode).
+    /// The JSON does not match `T`, or the object exceeds the size limit. The error is an
+    /// [`ErrorKind::Decode`](crate::ErrorKind::Decode).
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
             Self::Json(json) => {

@@ -1,10 +1,10 @@
-//! What is shown of texts that may hold a secret.
+//! Redacts text that may contain secrets.
 
 use std::fmt;
 
-/// A URL without the user and the password that it may carry, to be shown.
+/// Returns a URL without user and password, for display.
 ///
-/// It need not be a URL at all: what stands before the last `@` is left out, but for a scheme.
+/// The text need not be a valid URL: everything before the last `@` is removed, except a scheme.
 ///
 /// # Examples
 ///
@@ -15,7 +15,7 @@ use std::fmt;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Not only up to the first slash: a password that nobody has escaped may hold one.
+    // Not only up to the first slash, because an unescaped password may contain one.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -24,10 +24,10 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Why JSON is not what was expected, in serde's words but for the value, which may be a secret: `invalid type: string, expected
-/// u32 at line 1 column 7`.
+/// The reason why JSON could not be decoded. It is serde's message without the value, which may be a secret: `invalid
+/// type: string, expected u32 at line 1 column 7`.
 ///
-/// What a type's own `Deserialize` says is kept, even if it quotes a value.
+/// Messages of a type's own `Deserialize` are kept, even if they quote a value.
 ///
 /// # Examples
 ///
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_shown_without_user_and_password() {
+    fn redacted_url_lacks_user_and_password() {
         for (url, expected) in [
             ("https://host:6443/prefix?q=1", "https://host:6443/prefix?q=1"),
             ("host:6443", "host:6443"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_named_without_its_value() {
+    fn decode_error_omits_the_value() {
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "lowercase")]
         enum Colour {

@@ -17,12 +17,12 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// Puts the two together.
+    /// Creates a group and version.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Whether a text can be parsed as one: at compile time, too.
+    /// Returns whether a text can be parsed as a group and version, also at compile time.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -35,7 +35,7 @@ impl GroupVersion {
         slashes <= 1 && since < bytes.len()
     }
 
-    /// The root of all paths of this group and version: `/api/v1` or `/apis/apps/v1`.
+    /// Returns the URL path prefix of this group and version: `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
         match self.group.is_empty() {
             true => format!("/api/{}", self.version),
@@ -43,12 +43,12 @@ impl GroupVersion {
         }
     }
 
-    /// A kind of this group and version.
+    /// Returns a kind of this group and version.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// A resource of this group and version.
+    /// Returns a resource of this group and version.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -66,11 +66,11 @@ impl fmt::Display for GroupVersion {
 impl FromStr for GroupVersion {
     type Err = InvalidGroupVersion;
 
-    /// Reads `version` or `group/version`.
+    /// Parses `version` or `group/version`.
     ///
     /// # Errors
     ///
-    /// More than one slash, or an empty version.
+    /// The text has more than one slash or an empty version.
     fn from_str(text: &str) -> Result<Self, InvalidGroupVersion> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.is_empty() || version.contains('/') {
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for GroupVersion {
     }
 }
 
-/// A text that is not `version` or `group/version`.
+/// The error for a string that is not `version` or `group/version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidGroupVersion {
     text: Box<str>,
@@ -129,12 +129,12 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// Puts the three together.
+    /// Creates a kind.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// The group and version, which an object carries as `apiVersion`.
+    /// Returns the group and version, which objects carry as `apiVersion`.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -146,7 +146,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A resource, which is what URLs are made of: `apps/v1/deployments`.
+/// A resource, as in URLs: `apps/v1/deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     /// The group; empty for the core group.
@@ -158,17 +158,17 @@ pub struct GroupVersionResource {
 }
 
 impl GroupVersionResource {
-    /// Puts the three together.
+    /// Creates a resource.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// The group and version.
+    /// Returns the group and version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// The resource, whatever its version.
+    /// Returns the resource without its version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.resource)
     }
@@ -180,7 +180,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// All that a client has to know of a resource to address it.
+/// The description of a resource, as needed to send requests.
 ///
 /// # Examples
 ///
@@ -194,22 +194,22 @@ impl fmt::Display for GroupVersionResource {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiResource {
-    /// Group and version.
+    /// The group and version.
     pub group_version: GroupVersion,
-    /// The kind of its objects.
+    /// The kind of the objects.
     pub kind: String,
-    /// Its plural: the path segment.
+    /// The plural, as in URLs.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub scope: Scope,
 }
 
 impl ApiResource {
-    /// Describes a resource; `api_version` is `version` or `group/version`.
+    /// Describes a resource. `api_version` is `version` or `group/version`.
     ///
     /// # Panics
     ///
-    /// If `api_version` is neither. Parse it as a [`GroupVersion`] first where it comes from outside.
+    /// Panics if `api_version` is invalid. Parse untrusted input as a [`GroupVersion`] first.
     pub fn new(api_version: &str, kind: &str, plural: &str, scope: Scope) -> Self {
         let group_version = match api_version.parse() {
             Ok(parsed) => parsed,
@@ -218,22 +218,22 @@ impl ApiResource {
         Self { group_version, kind: kind.into(), plural: plural.into(), scope }
     }
 
-    /// The resource.
+    /// Returns the resource.
     pub fn gvr(&self) -> GroupVersionResource {
         self.group_version.with_resource(&self.plural)
     }
 
-    /// The resource, whatever its version.
+    /// Returns the resource without its version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group_version.group, &self.plural)
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn gvk(&self) -> GroupVersionKind {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// The path of the collection, in one namespace or across all: `/apis/apps/v1/namespaces/a/deployments`.
+    /// Returns the path of the collection, in one namespace or across all: `/apis/apps/v1/namespaces/a/deployments`.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),
@@ -243,7 +243,7 @@ impl ApiResource {
 }
 
 impl fmt::Display for ApiResource {
-    /// As Kubernetes names a resource in its messages: `deployments.apps`.
+    /// Formats the resource as in Kubernetes' messages: `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.group_resource().fmt(f)
     }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_valid_if_it_can_be_parsed() {
+    fn is_valid_agrees_with_parsing() {
         for text in ["", "/", "v1", "apps/v1", "apps/", "/v1", "a/b/c", "a//v1", "ä/ö"] {
             assert_eq!(GroupVersion::is_valid(text), text.parse::<GroupVersion>().is_ok(), "{text:?}");
         }

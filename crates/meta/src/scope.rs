@@ -1,26 +1,26 @@
-//! Whether the objects of a resource live in namespaces: as a value, and as a type.
+//! The scope of a resource, as a value and as a type.
 
-/// Whether the objects of a resource live in namespaces.
+/// Whether the objects of a resource are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One set of names for the cluster.
+    /// Names are unique in the cluster.
     Cluster,
-    /// A set of names in each namespace.
+    /// Names are unique in each namespace.
     Namespaced,
 }
 
-/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. What makes sense in one scope only asks for that one, so that a
-/// namespaced call on a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type: [`NamespaceScope`] or [`ClusterScope`]. Methods that need one scope require that type, so a
+/// namespaced call for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
-    /// The same as a value.
+    /// The scope as a value.
     const SCOPE: Scope;
 }
 
-/// The scope of resources that live in namespaces.
+/// The scope of namespaced resources.
 #[derive(Clone, Copy, Debug)]
 pub struct NamespaceScope;
 
-/// The scope of resources that live outside of namespaces.
+/// The scope of cluster-scoped resources.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterScope;
 

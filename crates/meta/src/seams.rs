@@ -1,4 +1,4 @@
-//! The seams: all that informers, electors and recorders know of the network.
+//! The client interfaces that informers, electors and recorders use.
 
 use std::future::Future;
 
@@ -10,16 +10,16 @@ use crate::{
     WatchOptions, WriteOptions,
 };
 
-/// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
+/// Read access to one resource, as a reflector needs it: client-go's `ListerWatcher`.
 ///
-/// Which resource and which namespace are settled when the value is made; selectors come with the options. Objects cross as
-/// the bytes of their JSON: whoever wants them decodes them, where and as far as it likes, and one that cannot be decoded, or is
-/// too large to be held, is one object and not a failed list. A source that has objects and no bytes is an
+/// The value fixes the resource and the namespace; selectors are part of the options. Objects are delivered as JSON
+/// bytes, and the consumer decodes them. An object that cannot be decoded or exceeds the size limit therefore does not
+/// fail the whole list. For a source that has objects instead of bytes, implement
 /// [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream gives the request up; nothing is left running.
+/// Dropping a future or a stream cancels the request. Nothing keeps running.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use crate::{
 /// use futures_core::Stream;
 /// use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch};
 ///
-/// /// How many objects there are, and at which revision.
+/// /// Returns the number of objects and the revision.
 /// async fn count(source: &impl ListWatch) -> Result<(usize, String), ApiError> {
 ///     let mut page = source.list(&ListOptions::default()).await?;
 ///     let (mut items, mut revision) = (0, String::new());
@@ -42,45 +42,45 @@ use crate::{
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// What the objects are meant to be decoded as.
+    /// The type that the objects should be decoded as.
     type Object: 'static;
 
-    /// A page of a list, part by part. It ends without an item when the page is whole: its metadata has come by then.
+    /// A page of a list, in parts. The stream ends when the page is complete, after its metadata was delivered.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The events of a watch. It ends without an item when the server closes it cleanly.
+    /// The events of a watch. The stream ends when the server closes it cleanly.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
-    /// Which resource it is.
+    /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// The namespace that the objects are in. None: they are of all namespaces, or the resource is cluster-scoped.
+    /// Returns the namespace of the objects. `None` means all namespaces, or a cluster-scoped resource.
     fn namespace(&self) -> Option<&str>;
 
-    /// Asks for one page of objects. The future ends when the server has taken up the request or refused it. Following
-    /// `continue` tokens is the caller's part.
+    /// Requests one page of objects. The future completes when the server has accepted or rejected the request. The
+    /// caller follows `continue` tokens.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
-    /// Opens a watch. The future ends when the server has accepted or refused it.
+    /// Opens a watch. The future completes when the server has accepted or rejected it.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a page. The items come in the order of the list; the metadata comes once, before them or after.
+/// A part of a page. Items arrive in list order. The metadata arrives once, before or after the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// An object.
     Item(RawObject),
-    /// What the list says of itself.
+    /// The metadata of the list.
     Metadata(ListMeta),
 }
 
-/// The objects of one resource, one at a time.
+/// Access to single objects of one resource.
 ///
-/// `namespace` parts of keys must be absent for a cluster-scoped resource and present for a namespaced one.
+/// Keys must have a namespace if and only if the resource is namespaced.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future gives the request up; whether the server acted on a write is then unknown.
+/// Dropping a future cancels the request. It is then unknown whether the server executed a write.
 ///
 /// # Examples
 ///
@@ -102,16 +102,16 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Creates an object where its metadata says, and returns it as stored.
+    /// Creates an object in the namespace of its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. With a resourceVersion in its metadata, only if it has not changed since.
+    /// Replaces an object. If its metadata has a resourceVersion, the update fails if the object has changed since.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces the status of an object, and nothing else of it.
+    /// Replaces only the status of an object.
     fn update_status(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Changes an object in part.
+    /// Patches an object.
     fn patch(
         &self,
         key: &ObjectKey,
@@ -119,11 +119,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Deletes an object, or asks for it where finalizers or a grace period hold it.
+    /// Deletes an object, or requests its deletion if finalizers or a grace period delay it.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Server-side apply: all that the object holds is to be so, and belongs to the options' field manager from now on. Creates the
-    /// object if it is not there. [`WriteOptions::apply`] makes the options.
+    /// Applies an object with server-side apply: the options' field manager sets and owns all fields that the object
+    /// contains. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,
@@ -131,7 +131,7 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         async move {
             let mut body = serde_json::to_value(object).map_err(ApiError::invalid_request)?;
             let Some(members) = body.as_object_mut() else {
-                return Err(ApiError::invalid_request("the object is not written as a JSON object"));
+                return Err(ApiError::invalid_request("the object does not serialize to a JSON object"));
             };
             members.insert("apiVersion".into(), T::API_VERSION.into());
             members.insert("kind".into(), T::KIND.into());

@@ -1,13 +1,14 @@
-//! Label and field selectors: read from text or from an object's `selector`, held against labels and fields, and printed.
+//! Label and field selectors: parsing, building, matching and printing.
 //!
-//! Client and server read them with this one parser. The grammar, the messages and the printed form are those of
-//! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), but for three things:
+//! Client and server use the same parser. The grammar, the messages and the printed form are those of
+//! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical: selectors that require the same print the same, whatever the order they were written in,
-//!   and what is printed reads back as the same selector.
-//! - [`LabelSelector::nothing`] prints as text that selects nothing. There it prints as the empty text, which a server takes
-//!   for everything.
-//! - A NUL in a label selector is refused. There it ends the text, so that the requirements behind it are dropped without a word.
+//! - The printed form is canonical: selectors with the same requirements print the same text regardless of the input
+//!   order, and the printed text parses to an equal selector.
+//! - [`LabelSelector::nothing`] prints as text that matches nothing. Kubernetes prints an empty text, which a server
+//!   interprets as everything.
+//! - A NUL in a label selector is rejected. In Kubernetes it ends the text, so that the requirements after it are
+//!   silently dropped.
 
 use std::fmt::{self, Write};
 
@@ -24,9 +25,9 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// A label or field selector that is none.
+/// The error for an invalid label or field selector.
 ///
-/// Its message is the one that a Kubernetes API server answers to the same selector.
+/// The message is the same as that of a Kubernetes API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSelector {
     message: Box<str>,
@@ -46,10 +47,10 @@ impl fmt::Display for InvalidSelector {
 
 impl std::error::Error for InvalidSelector {}
 
-/// A text as Go's `%q` writes it.
+/// Quotes a text as Go's `%q`.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
-    // Writing into a String cannot fail.
+    // Writing to a String cannot fail.
     for c in text.chars() {
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
@@ -71,7 +72,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Rust's tables say it as well as Go's; but alone, or at the beginning, Rust escapes a combining character too.
+/// Rust's and Go's tables agree, except that Rust escapes a combining character that is alone or at the start.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -1,4 +1,4 @@
-//! What a server answers where it has no object to answer with.
+//! Status responses.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
-/// What a server answers where it has no object to answer with: most of all, why a request failed.
+/// The response of a server if there is no object to return, especially for errors.
 ///
 /// # Examples
 ///
@@ -27,28 +27,28 @@ pub struct Status {
     /// `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// Empty but in answers about lists.
+    /// Empty except in responses about lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// For humans.
+    /// A message for humans.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs. Absent where the server gave none.
+    /// A reason for programs, if the server sent one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// What exactly was at fault.
+    /// Details of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status; 0 where the server gave none.
+    /// The HTTP status code. 0 if the server sent none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
 
 impl Status {
-    /// A failure.
+    /// Creates a failure.
     pub fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
@@ -65,64 +65,64 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.message[..], &self.reason) {
             ("", Some(reason)) => write!(f, "{reason} ({})", self.code),
-            ("", None) => write!(f, "the server answered {} without a message", self.code),
+            ("", None) => write!(f, "the server returned {} without a message", self.code),
             (message, Some(reason)) => write!(f, "{message} ({reason}, {})", self.code),
             (message, None) => write!(f, "{message} ({})", self.code),
         }
     }
 }
 
-/// What exactly a [`Status`] is about.
+/// Details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDetails {
     /// The name of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its group.
+    /// The group of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Its kind, or its resource: servers give either.
+    /// The kind or the resource of the object. Servers use either.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its uid.
+    /// The uid of the object.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One entry for each fault.
+    /// The individual errors.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// How long to wait before another try, in seconds; 0 for no advice.
+    /// The retry delay in seconds. 0 means none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
 
-/// One of the faults behind a [`Status`].
+/// One of the errors in a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
-    /// For programs, such as `FieldValueRequired`.
+    /// A reason for programs, such as `FieldValueRequired`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For humans.
+    /// A message for humans.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The path of the field at fault, such as `spec.ports[0].port`.
+    /// The path of the invalid field, such as `spec.ports[0].port`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Why a request failed, for programs.
+        /// The reason of a failure, for programs.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $name,)*
-            /// A reason that this version does not name.
+            /// A reason that this version does not know.
             Other(Box<str>),
         }
 
         impl Reason {
-            /// The reason as it stands on the wire.
+            /// Returns the reason as on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -143,41 +143,41 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// 409: an object of that name is there.
+    /// 409: an object with this name already exists.
     AlreadyExists,
-    /// 400: the request makes no sense as it is.
+    /// 400: the request is malformed.
     BadRequest,
-    /// 409: the object changed meanwhile; read it again and retry.
+    /// 409: the object has changed; read it again and retry.
     Conflict,
-    /// 410: that revision or page token is too old.
+    /// 410: the revision or the continue token is too old.
     Expired,
-    /// 403: the user may not.
+    /// 403: the user lacks permission.
     Forbidden,
-    /// 410: it was there and is gone for good.
+    /// 410: the resource is permanently gone.
     Gone,
-    /// 500: an accident of the server.
+    /// 500: an internal error of the server.
     InternalError,
-    /// 422: a field has a value that it may not have.
+    /// 422: a field has an invalid value.
     Invalid,
-    /// 405: the resource does not do that.
+    /// 405: the resource does not support the method.
     MethodNotAllowed,
-    /// 406: no representation that the client accepts.
+    /// 406: the server has no representation that the client accepts.
     NotAcceptable,
-    /// 404: no such object, or no such resource.
+    /// 404: the object or resource does not exist.
     NotFound,
     /// 413: the body is too large.
     RequestEntityTooLarge,
-    /// 500: the server knows a better time: wait for `retryAfterSeconds`.
+    /// 500: the server asks for a retry after `retryAfterSeconds`.
     ServerTimeout,
-    /// 503: try again later.
+    /// 503: the service is unavailable; retry later.
     ServiceUnavailable,
-    /// 504: it could not be done in time.
+    /// 504: the server timed out.
     Timeout,
     /// 429: too many requests.
     TooManyRequests,
-    /// 401: who is asking?
+    /// 401: the request is not authenticated.
     Unauthorized,
-    /// 415: the body is in no language that the server knows.
+    /// 415: the server does not support the media type of the body.
     UnsupportedMediaType,
 }
 
@@ -199,7 +199,7 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// An empty reason is none.
+/// Decodes an empty reason as `None`.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
     Ok(Option::deserialize(deserializer)?.filter(|reason: &Reason| !reason.as_str().is_empty()))
 }

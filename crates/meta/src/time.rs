@@ -1,4 +1,4 @@
-//! Moments, as the API writes them.
+//! Timestamps of the API.
 
 use std::fmt;
 
@@ -6,16 +6,17 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in whole seconds, written as RFC 3339 in UTC: `2026-11-20T08:30:00Z`. The `Time` of `metav1`.
+/// A timestamp in whole seconds, written as RFC 3339 in UTC: `2026-11-20T08:30:00Z`. This is `metav1.Time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
-/// A moment in microseconds, always written with six digits: `2026-11-20T08:30:00.000000Z`. The `MicroTime` of `metav1`.
+/// A timestamp in microseconds, always written with six digits: `2026-11-20T08:30:00.000000Z`. This is
+/// `metav1.MicroTime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
 impl Time {
-    /// The present moment, by the clock of this machine.
+    /// Returns the current time of the system clock.
     ///
     /// # Examples
     ///
@@ -36,7 +37,7 @@ impl Time {
 }
 
 impl MicroTime {
-    /// The present moment, by the clock of this machine.
+    /// Returns the current time of the system clock.
     pub fn now() -> Self {
         Self(Timestamp::now())
     }
@@ -90,7 +91,7 @@ impl<'de> Deserialize<'de> for MicroTime {
     }
 }
 
-/// Any RFC 3339 text is read, with or without a fraction, in any offset.
+/// Parses any RFC 3339 text, with or without a fraction, with any offset.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     struct Text;
 
@@ -109,7 +110,7 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Cuts the rest off, as Go does, so that a written time is never in the future.
+/// Truncates, as Go does, so that a written time is never in the future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_cut_to_their_unit_and_written_in_full() {
+    fn times_are_truncated_and_written_with_all_digits() {
         let moment: Timestamp = "2026-11-20T09:30:00.9876549+01:00".parse().unwrap();
         assert_eq!(serde_json::to_string(&Time(moment)).unwrap(), r#""2026-11-20T08:30:00Z""#);
         assert_eq!(serde_json::to_string(&MicroTime(moment)).unwrap(), r#""2026-11-20T08:30:00.987654Z""#);

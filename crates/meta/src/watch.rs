@@ -1,4 +1,4 @@
-//! What a watch tells, and how a frame of it is read.
+//! Watch events and the parsing of watch frames.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::null::or_empty;
 use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 
-/// One thing that a watch tells, its object decoded or, as `WatchEvent<RawObject>`, as it came.
+/// A watch event, with its object decoded, or undecoded as `WatchEvent<RawObject>`.
 ///
 /// # Examples
 ///
@@ -29,19 +29,19 @@ use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
-    /// The object is new, or came to match the selector.
+    /// The object was created, or started to match the selector.
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object is gone, or ceased to match the selector. This is its last state.
+    /// The object was deleted, or stopped matching the selector. This is its last state.
     Deleted(T),
-    /// Nothing happened up to this revision that this watch did not tell.
+    /// All events up to this revision have been sent.
     Bookmark(Bookmark),
-    /// The server ends the watch, and says why.
+    /// The server ends the watch with this status.
     Error(Box<Status>),
 }
 
-/// A mark on the way: all before this revision has been told.
+/// The revision up to which all events have been sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The revision.
@@ -51,7 +51,7 @@ pub struct Bookmark {
 }
 
 impl<T> WatchEvent<T> {
-    /// What the event is called on the wire.
+    /// Returns the type of the event on the wire.
     pub fn event_type(&self) -> WatchEventType {
         match self {
             Self::Added(_) => WatchEventType::Added,
@@ -62,11 +62,11 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// The same event, with what `change` makes of its object.
+    /// Replaces the object with the result of `change`.
     ///
     /// # Errors
     ///
-    /// Those of `change`.
+    /// Returns the errors of `change`.
     pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<WatchEvent<U>, E> {
         Ok(match self {
             Self::Added(object) => WatchEvent::Added(change(object)?),
@@ -77,7 +77,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// The same event, with what `change` makes of its object.
+    /// Replaces the object with the result of `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -87,13 +87,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Reads a frame: `{"type": …, "object": …}`. The object stays as it is, and shares the frame's memory; what a bookmark or
-    /// an error holds is of another type than the rest, and is read.
+    /// Parses a frame: `{"type": …, "object": …}`. The object stays undecoded and shares the frame's memory. Bookmarks
+    /// and errors are decoded, because their objects have other types.
     ///
     /// # Errors
     ///
-    /// A frame that is no such JSON, or of a type that is unknown. Bytes of the object that are no UTF-8 are for its decoder to
-    /// refuse.
+    /// The frame is not valid JSON of this form, or its type is unknown. Invalid UTF-8 inside the object is left to its
+    /// decoder.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -117,7 +117,7 @@ impl WatchEvent<RawObject> {
         })
     }
 
-    /// The same event with its object decoded.
+    /// Decodes the object of the event.
     ///
     /// # Errors
     ///
@@ -131,7 +131,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// The frame as a text of the same length. JSON has no place but in its texts for what is no UTF-8: there it is masked.
+/// Returns the frame as a string of the same length. Invalid UTF-8 can only occur in JSON strings, so it is masked
+/// there.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());
@@ -143,7 +144,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The object of a bookmark, as far as it means anything.
+/// The relevant fields of a bookmark's object.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_tells_its_revision_and_whether_it_ends_the_initial_events() {
+    fn bookmark_has_revision_and_end_of_initial_events() {
         let plain = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"7"}}}"#;
         let expected = Bookmark { resource_version: "7".into(), initial_events_end: false };
         assert_eq!(decode(plain), Ok(WatchEvent::Bookmark(expected.clone())));
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_frame_holds_a_status() {
+    fn error_frame_contains_a_status() {
         let frame = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
         let Ok(WatchEvent::Error(status)) = decode(frame) else { panic!("not an error event") };
         assert!(ApiError::from(*status).is_expired());
@@ -215,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_type_may_be_written_with_an_escape() {
+    fn event_type_with_json_escape_is_parsed() {
         let frame = r#"{"\u0074ype":"ADD\u0045D","object":{"metadata":{"name":"a"}}}"#;
         let Ok(WatchEvent::Added(object)) = decode(frame) else { panic!("{:?}", decode(frame)) };
         assert_eq!(object.metadata.name, "a");
     }
 
     #[test]
-    fn neither_an_event_nor_its_error_shows_what_the_object_holds() {
+    fn debug_and_errors_do_not_show_object_contents() {
         let frame = Bytes::from_static(br#"{"type":"ADDED","object":{"data":"hush"}}"#);
         assert_eq!(format!("{:?}", WatchEvent::parse(&frame).unwrap()), "Added(Json([15 bytes]))");
         for frame in [
@@ -239,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_frame_names_its_type() {
+    fn unknown_frame_type_is_named_in_the_error() {
         let error = decode(r#"{"type":"NEWS","object":{}}"#).unwrap_err();
         assert!(error.contains("NEWS"), "{error}");
     }
 
     #[test]
-    fn an_object_shares_the_memory_of_its_frame() {
+    fn object_shares_the_memory_of_its_frame() {
         let frame = Bytes::from_static(br#"{"type":"ADDED","object":{"spec": 1}}"#);
         let Ok(WatchEvent::Added(RawObject::Json(object))) = WatchEvent::parse(&frame) else {
             panic!("not an added event")
@@ -255,22 +256,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_is_its_decoders_to_refuse() {
+    fn invalid_utf8_is_rejected_by_the_decoder() {
         let frame =
             Bytes::from_static(b"{\"type\":\"ADDED\",\"x\":\"\xe2\x82\",\"object\":{\"spec\":\"\xff\xc3\xa4\xc3\"}}");
         let Ok(WatchEvent::Added(RawObject::Json(object))) = WatchEvent::parse(&frame) else {
             panic!("not an added event")
         };
-        assert_eq!(object, b"{\"spec\":\"\xff\xc3\xa4\xc3\"}".as_slice(), "it is as it came");
+        assert_eq!(object, b"{\"spec\":\"\xff\xc3\xa4\xc3\"}".as_slice(), "the bytes are unchanged");
         let frame = |kind: &[u8]| {
             let object = b"\",\"object\":{\"metadata\":{\"resourceVersion\":\"7\xff\"}}}";
             Bytes::from([b"{\"type\":\"", kind, object].concat())
         };
         assert!(WatchEvent::parse(&frame(b"MODIFIED")).is_ok());
-        assert!(
-            WatchEvent::parse(&frame(b"BOOKMARK")).is_err(),
-            "from a revision that cannot be read no watch goes on"
-        );
+        assert!(WatchEvent::parse(&frame(b"BOOKMARK")).is_err(), "a watch cannot resume from an undecodable revision");
         assert!(WatchEvent::parse(&frame(b"MODI\xff")).is_err());
     }
 }

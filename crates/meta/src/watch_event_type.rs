@@ -1,11 +1,11 @@
-//! What a frame of a watch says has happened.
+//! The types of watch events.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a frame of a watch tells of its object: Kubernetes' `watch.WatchEventType`. It is written in capitals.
+/// The type of a watch event, as Kubernetes' `watch.EventType`. It is written in capitals.
 ///
 /// # Examples
 ///
@@ -18,22 +18,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum WatchEventType {
-    /// It is new, or came to match the selector.
+    /// The object was created, or started to match the selector.
     Added,
-    /// It changed.
+    /// The object changed.
     Modified,
-    /// It is gone, or ceased to match the selector.
+    /// The object was deleted, or stopped matching the selector.
     Deleted,
-    /// Nothing happened to it: it only carries the revision up to which all has been told.
+    /// No change. The object carries the revision up to which all events were sent.
     Bookmark,
-    /// It is a status: why the server ends the watch.
+    /// The object is a status with the reason why the server ends the watch.
     Error,
 }
 
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// The text in a frame.
+    /// Returns the text in a frame.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -54,11 +54,11 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Reads the text in a frame.
+    /// Parses the text in a frame.
     ///
     /// # Errors
     ///
-    /// Any other text.
+    /// The text is not one of the types.
     fn from_str(text: &str) -> Result<Self, UnknownWatchEventType> {
         Self::ALL
             .into_iter()
@@ -67,7 +67,7 @@ impl FromStr for WatchEventType {
     }
 }
 
-/// A text that is no [`WatchEventType`].
+/// The error for a text that is not a [`WatchEventType`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWatchEventType {
     text: Box<str>,
@@ -76,7 +76,7 @@ pub struct UnknownWatchEventType {
 impl fmt::Display for UnknownWatchEventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, others @ .., last] = WatchEventType::ALL;
-        write!(f, "{:?} is no type of watch event: expected {first}", self.text)?;
+        write!(f, "{:?} is not a watch event type: expected {first}", self.text)?;
         others.iter().try_for_each(|other| write!(f, ", {other}"))?;
         write!(f, " or {last}")
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_type_is_written_as_it_is_read() {
+    fn event_type_roundtrips() {
         for (event_type, text) in
             WatchEventType::ALL.into_iter().zip(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"])
         {
@@ -99,6 +99,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<WatchEventType>(&json).unwrap(), event_type);
         }
         let error = "Added".parse::<WatchEventType>().unwrap_err().to_string();
-        assert_eq!(error, "\"Added\" is no type of watch event: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR");
+        assert_eq!(error, "\"Added\" is not a watch event type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR");
     }
 }

@@ -1,4 +1,4 @@
-//! What an object costs in memory. One test, since the allocator counts for the whole process.
+//! The memory use of decoded objects. This is a single test, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -27,14 +27,14 @@ struct Identity {
 }
 
 struct Cost {
-    /// All that was allocated, what was freed again included.
+    /// All allocated bytes, including those freed again.
     bytes: usize,
     allocations: usize,
-    /// What is left while the object is there.
+    /// The bytes that are still allocated while the object exists.
     held: usize,
 }
 
-/// What it costs to decode the pod, and to hold it, the struct included.
+/// Measures decoding the pod and keeping it, including the struct.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());
@@ -48,23 +48,23 @@ fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
 }
 
 #[test]
-fn metadata_costs_what_it_keeps_and_managed_fields_cost_nothing() {
+fn metadata_memory_is_bounded_and_managed_fields_are_free() {
     let json = include_bytes!("pod.json");
     let (typed, pod) = cost::<ObjectMeta>(json);
     let meta = &pod.metadata;
     assert_eq!((meta.labels.len(), meta.annotations.len(), meta.owner_references.len()), (5, 3, 1));
-    assert!(typed.bytes <= 2000, "{} bytes a pod", typed.bytes);
-    assert!(typed.allocations <= 31, "{} allocations a pod", typed.allocations);
+    assert!(typed.bytes <= 2000, "{} bytes per pod", typed.bytes);
+    assert!(typed.allocations <= 31, "{} allocations per pod", typed.allocations);
 
     let mut without: Value = serde_json::from_slice(json).unwrap();
     let managed = without["metadata"].as_object_mut().unwrap().remove("managedFields").unwrap();
     assert!(managed.to_string().len() > 3000);
     let (plain, same) = cost::<ObjectMeta>(without.to_string().as_bytes());
     assert_eq!(pod.metadata, same.metadata);
-    assert_eq!(typed.held, plain.held, "managed fields leave nothing behind");
+    assert_eq!(typed.held, plain.held, "managed fields use no memory after decoding");
 
     let (own, pod) = cost::<Identity>(json);
     assert_eq!((&*pod.metadata.name, &*pod.metadata.namespace), ("web-frontend-6d4cf56db6-x7k2p", "team-storefront"));
     assert_eq!((pod.metadata.uid.len(), &*pod.metadata.resource_version), (36, "184467440"));
-    assert!(own.bytes <= 231, "{} bytes a pod of four fields", own.bytes);
+    assert!(own.bytes <= 231, "{} bytes per pod with four fields", own.bytes);
 }

@@ -1,4 +1,4 @@
-//! What keeps the panics of a provider from the component that tells it something.
+//! A provider wrapper that catches panics.
 
 use std::any::Any;
 use std::fmt;
@@ -9,24 +9,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Stands before a provider, so that a panic of it costs the metrics, and nothing that they are about.
+/// Wraps a provider and catches its panics, so that a panic disables the metrics but not the component.
 ///
-/// Where the provider panics, or one of its instruments as it is told something or dropped, that is reported, once, and from then
-/// on they are told nothing more. A component needs it wherever it tells something as it is dropped: a second panic there, on the
-/// way of the first, would end the process.
+/// If the provider or one of its instruments panics, the first panic is reported, and the provider and its instruments
+/// are not used again. This includes panics while creating, using or dropping an instrument. A component needs this
+/// wrapper if it uses instruments while it is dropped: a second panic during unwinding would abort the process.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use pintle_metrics::{CatchPanic, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{CatchPanic, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| eprintln!("no more metrics: {panic}"));
 /// provider.counter(&SENT, &["here"]).add(1);
-/// // It has one label, not two, so this panics, and is a counter of nothing.
+/// // The metric has one label, not two, so the provider panics. The returned counter does nothing.
 /// provider.counter(&SENT, &["here", "there"]).add(1);
 /// assert!(memory.samples().is_empty());
 /// ```
@@ -34,7 +34,7 @@ use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 pub struct CatchPanic(Caught<Arc<dyn Provider>>);
 
 impl CatchPanic {
-    /// Stands before `provider`. `report` hears what the first panic said.
+    /// Wraps `provider`. `report` receives the message of the first panic.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
         Self(Caught { of: Some(provider), fuse })
@@ -63,7 +63,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or one of its instruments; nothing, if it panicked as it was made.
+/// A provider or an instrument, or nothing if creating it panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -107,7 +107,7 @@ impl<T: fmt::Debug> fmt::Debug for Caught<T> {
     }
 }
 
-/// Blown by the first panic.
+/// Disables all instruments after the first panic.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),
@@ -123,7 +123,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // What was thrown may panic once more when it is dropped, and what it throws then as well.
+        // Dropping the payload may panic, and dropping the payload of that panic may panic again.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

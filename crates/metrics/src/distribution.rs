@@ -1,19 +1,19 @@
-//! How values are distributed.
+//! The distribution of a histogram's values.
 
 use std::fmt;
 use std::iter::zip;
 
-/// How the values of a histogram are distributed, at one moment.
+/// A snapshot of the values of a histogram.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
 ///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let wait = memory.histogram(&WAIT, &[]);
 /// [0.5, 2.0, 4.0].iter().for_each(|seconds| wait.observe(*seconds));
 /// let waits = memory.distribution("door_wait_seconds", &[]).expect("the histogram is alive");
@@ -23,18 +23,18 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// How many values lie in the bucket of each bound, and beyond all.
+    /// The number of values in each bucket, with one more bucket for larger values.
     buckets: Vec<u64>,
     sum: f64,
-    /// The same values in buckets a sixteenth wide, for quantiles: those by Prometheus' own buckets would be off by as much as the
-    /// bounds are apart. As long as the greatest value needs.
+    /// The same values in buckets whose width is a sixteenth of the value, for quantiles. Prometheus' buckets would be
+    /// too coarse for these. Only as long as the largest value needs.
     fine: Vec<u64>,
 }
 
-/// Shifts out of a number, from 0 up, all but its exponent and first four digits after the point. What is left counts on in steps
-/// of a sixteenth.
+/// Shifting an `f64` by this keeps the exponent and the first four binary digits of the mantissa, so consecutive
+/// results are a sixteenth apart.
 const FINE_SHIFT: u32 = 48;
-/// What is left of a billionth. All that is less counts as that.
+/// The index of a billionth. Smaller values count as a billionth.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -42,18 +42,18 @@ impl Distribution {
         Self { bounds, buckets: vec![0; bounds.len() + 1], sum: 0.0, fine: Vec::new() }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Their sum.
+    /// Returns the sum of the values.
     pub fn sum(&self) -> f64 {
         self.sum
     }
 
-    /// A value that the share `q` of all does not exceed, and that is at most a sixteenth too great, or a billionth: `0.5` is the
-    /// median. None if there are no values.
+    /// Returns an upper bound for the quantile `q`: the share `q` of the values does not exceed it. It is too large by
+    /// at most a sixteenth or a billionth. `0.5` is the median. Returns `None` if there are no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -64,16 +64,16 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// The buckets of the metric: each bound, with how many values do not exceed it, but do exceed the one before. The last
-    /// bound is infinite.
+    /// Returns the buckets of the metric: each upper bound, with the number of values in the bucket. The last bound is
+    /// infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // Of what is no number, nothing is greater than 0.
+        // The comparison is false for NaN, which counts as 0.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Most values are of the first buckets, where this is quicker than to halve.
+        // Most values fall into the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;
@@ -84,7 +84,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Takes the values of another one in as well. They should have the same bounds.
+    /// Adds the values of another distribution. The bounds should be equal.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_ends_with_its_bound() {
+    fn bucket_includes_its_upper_bound() {
         let found: Vec<_> =
             of(&[1.0, 2.0], [-1.0, f64::NAN, 0.5, 1.0, 1.5, 2.0, 2.1, f64::INFINITY]).buckets().collect();
         assert_eq!(found, [(1.0, 4), (2.0, 2), (f64::INFINITY, 2)]);
     }
 
     #[test]
-    fn what_is_no_number_leaves_sum_and_quantiles_numbers() {
+    fn nan_values_leave_sum_and_quantiles_valid() {
         let distribution = of(&[], [f64::NAN, -0.0, f64::NEG_INFINITY, f64::INFINITY]);
         assert_eq!(distribution.sum(), f64::MAX);
         assert!(distribution.quantile(0.75).unwrap() <= 1.1e-9);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_values_whatever_the_bounds() {
+    fn quantiles_are_accurate_for_any_bounds() {
         assert_eq!(of(&[], []).quantile(0.5), None);
         for scale in [1e-9, 1e-3, 1.0, 1e6] {
             let distribution = of(&[1.0], (1..=1_000).map(|value| f64::from(value) * scale));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn two_together_are_as_one() {
+    fn merge_equals_recording_all_values() {
         let mut both = of(&[1.0, 2.0], [0.5, 1.5]);
         both.merge(&of(&[1.0, 2.0], [1.5, 2.5]));
         assert_eq!(both, of(&[1.0, 2.0], [0.5, 1.5, 1.5, 2.5]));

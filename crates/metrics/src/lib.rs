@@ -1,12 +1,14 @@
-//! What all metrics stand on: a component asks a provider for its instruments, owns them, and takes its series along when it goes.
+//! The metrics interface of all Pintle crates.
+//!
+//! A component gets its instruments from a provider and owns them. When it is dropped, its series disappear.
 //!
 //! ```
-//! use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
+//! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
 //!
 //! static SENT: Metric =
-//!     Metric { name: "mails_sent_total", help: "Mails that were sent", kind: MetricKind::Counter, labels: &["host"] };
+//!     Metric { name: "mails_sent_total", help: "Mails sent", kind: MetricKind::Counter, labels: &["host"] };
 //!
-//! /// Counts what it sends, if anyone wants to know.
+//! /// Counts sent mails if there is a provider.
 //! struct Mailer {
 //!     sent: Option<Box<dyn Counter>>,
 //! }
@@ -23,7 +25,7 @@
 //!     }
 //! }
 //!
-//! let memory = Memory::new();
+//! let memory = InMemoryProvider::new();
 //! let mailer = Mailer::new("example.com", Some(&memory));
 //! mailer.send();
 //! assert_eq!(memory.value("mails_sent_total", &[("host", "example.com")]), Some(1.0));
@@ -31,25 +33,25 @@
 //! assert_eq!(memory.value("mails_sent_total", &[]), None);
 //! ```
 //!
-//! # Nouns
+//! # Concepts
 //!
-//! - A [`Metric`] is a static description: name, help, [`MetricKind`] and the names of its labels. With a value for each label it is a
+//! - A [`Metric`] is a static description: name, help, [`MetricKind`] and label names. With a value for each label, it identifies a
 //!   series.
-//! - A [`Provider`] hands out instruments: [`Counter`], [`Gauge`], [`Histogram`], or a gauge that is [pulled](Provider::pulled).
-//!   The configuration of each component has it as `metrics: Option<Arc<dyn Provider>>`; there is no global one.
-//! - [`Memory`] is the provider that comes with this crate (feature `memory`): its [`Sample`]s are read in the process, or by a
-//!   `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is what its histograms hold.
+//! - A [`Provider`] creates instruments: [`Counter`], [`Gauge`], [`Histogram`], or a [pulled](Provider::pulled) gauge. Each component has
+//!   it in its configuration as `metrics: Option<Arc<dyn Provider>>`. There is no global provider.
+//! - [`InMemoryProvider`] is this crate's provider (feature `memory`). Read its [`Sample`]s in the process, or register it in a
+//!   `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`] is the value of a histogram.
 //!
 //! # Rules
 //!
-//! - **An instrument is a share of its series.** Several components may have instruments of one series, say two queues of one
-//!   name. Gauges add up, and what one of them has told leaves with it. What counters and histograms have told stays until the
-//!   last one is gone, since a counter that falls is taken for one that began anew.
-//! - **Nothing is told without a provider**, and nothing is kept: a component holds an `Option` of its instruments.
-//! - **Instruments may be used under a component's locks**, so they must not block, nor use the component. What is pulled is read
-//!   under no lock of the provider, so it may take the component's.
-//! - **A provider is somebody else's code.** A component whose work may not suffer from a panic of it keeps it behind [`CatchPanic`].
-//! - **Names are those of client-go and controller-runtime** where they have one.
+//! - **An instrument is a share of its series.** Several components may have instruments of the same series, such as two queues with the
+//!   same name. The values of gauges are added, and the value of a gauge is removed when it is dropped. The values of counters and
+//!   histograms stay until the last share is dropped, because Prometheus treats a decreasing counter as reset.
+//! - **Without a provider, nothing is recorded.** A component stores an `Option` of its instruments.
+//! - **Instruments may be used under a component's locks.** So they must not block or call the component. A pulled gauge is read without a
+//!   lock of the provider, so it may take the component's locks.
+//! - **A provider is foreign code.** A component that must survive its panics wraps it in [`CatchPanic`].
+//! - **Names match client-go and controller-runtime** where they have the metric.
 
 mod catch_panic;
 #[cfg(feature = "memory")]
@@ -64,10 +66,10 @@ pub use catch_panic::CatchPanic;
 #[cfg(feature = "memory")]
 pub use distribution::Distribution;
 #[cfg(feature = "memory")]
-pub use memory::{Memory, Sample, Value};
+pub use memory::{InMemoryProvider, Sample, Value};
 pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The provider that keeps the series in memory.
+//! The in-memory provider.
 
 use std::any::Any;
 use std::fmt;
@@ -10,20 +10,21 @@ use dashmap::DashMap;
 
 use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-/// Keeps the series that are alive, to be read by tests and summaries. Clones are the same.
+/// A provider that keeps its live series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client` it is a collector of such a registry, too, which then shows the same series.
+/// With the feature `prometheus-client`, it is also a collector for a Prometheus registry, which then shows the same
+/// series.
 ///
-/// Nothing connects one series with another, so a sharded map holds them: who tells or reads one does not wait for another.
+/// Series are independent of each other and stored in a sharded map, so using one series rarely waits for another.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let here = memory.counter(&SENT, &["here"]);
 /// let there = memory.counter(&SENT, &["there"]);
 /// here.add(1);
@@ -33,45 +34,46 @@ use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provide
 /// assert_eq!(memory.samples().len(), 2);
 /// ```
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct InMemoryProvider {
     series: Arc<DashMap<Key, Series>>,
 }
 
-/// A series, at one moment.
+/// A snapshot of a series.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What is measured.
+    /// The metric.
     pub metric: &'static Metric,
-    /// A value for each of its labels.
+    /// The values of the metric's labels.
     pub labels: Vec<String>,
-    /// What was measured.
+    /// The value.
     pub value: Value,
 }
 
-/// What a series says.
+/// The value of a series.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Of a counter.
+    /// The value of a counter.
     Counter(u64),
-    /// Of a gauge.
+    /// The value of a gauge.
     Gauge(f64),
-    /// Of a histogram.
+    /// The value of a histogram.
     Histogram(Distribution),
 }
 
-impl Memory {
-    /// Without any series.
+impl InMemoryProvider {
+    /// Creates a provider without series.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All series, ordered by name, and those of one name by their labels.
+    /// Returns all series, sorted by name and labels.
     pub fn samples(&self) -> Vec<Sample> {
         self.select(|_| true)
     }
 
-    /// The sum of the counters or gauges of this name that have these labels, and whichever others. None if there is none.
+    /// Returns the sum of the counters or gauges that have this name and at least these labels, or `None` if there are
+    /// none.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -82,7 +84,7 @@ impl Memory {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// The histograms of this name that have these labels, and whichever others, as one. None if there is none.
+    /// Merges the histograms that have this name and at least these labels. Returns `None` if there are none.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -96,7 +98,8 @@ impl Memory {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // What was told is read under the lock of the series, so that none of it is counted twice while shares come and go.
+        // Values are read under the lock of the series, so that nothing is counted twice while shares are added and
+        // removed.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -122,7 +125,7 @@ impl Memory {
     }
 }
 
-impl Provider for Memory {
+impl Provider for InMemoryProvider {
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
         Box::new(self.share(metric, labels, Cell::Counter(AtomicU64::new(0))))
     }
@@ -141,9 +144,9 @@ impl Provider for Memory {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for InMemoryProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("series", &self.series.len()).finish()
+        f.debug_struct("InMemoryProvider").field("series", &self.series.len()).finish()
     }
 }
 
@@ -156,7 +159,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // All shares are of their metric's kind.
+            // Instruments are created only for their metric's kind, so this does not happen.
             _ => {}
         }
     }
@@ -187,14 +190,14 @@ impl Key {
     }
 }
 
-/// The shares of a series, at least one.
+/// The shares of a series. There is at least one.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// What was told, and what is to be pulled.
+    /// Returns the values of the shares, and the pulled gauges to read.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -204,7 +207,7 @@ impl Series {
     }
 }
 
-/// What one instrument has told.
+/// The value of one instrument.
 enum Cell {
     Counter(AtomicU64),
     Gauge(AtomicI64),
@@ -230,7 +233,7 @@ impl Cell {
         }
     }
 
-    /// Takes over what another share of the series has told, where that stays.
+    /// Takes over the value of a dropped share, if the metric keeps it.
     fn inherit(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(told)) => {
@@ -244,13 +247,13 @@ impl Cell {
 }
 
 fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
-    // No value leaves it half-changed.
+    // A panic cannot leave it half-updated.
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument.
+/// An instrument, which is a share of a series.
 struct Share {
-    memory: Memory,
+    memory: InMemoryProvider,
     key: Key,
     cell: Arc<Cell>,
 }

@@ -1,4 +1,4 @@
-//! The same series for a `prometheus_client` registry.
+//! The collector for a `prometheus_client` registry.
 
 use std::fmt;
 use std::iter::zip;
@@ -7,19 +7,19 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::{Memory, MetricKind, Value};
+use crate::{InMemoryProvider, MetricKind, Value};
 
-/// Shows what is alive at the time of the scrape.
+/// Encodes the series that are live at the time of the scrape.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};
 ///
 /// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &["floor"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let mut registry = Registry::default();
 /// registry.register_collector(Box::new(memory.clone()));
 ///
@@ -30,11 +30,11 @@ use crate::{Memory, MetricKind, Value};
 /// assert!(text.contains("doors_open{floor=\"3\"} 2"));
 /// # Ok::<(), std::fmt::Error>(())
 /// ```
-impl Collector for Memory {
+impl Collector for InMemoryProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in self.samples().chunk_by(|one, other| one.metric.name == other.metric.name) {
             let metric = family[0].metric;
-            // The encoder adds it.
+            // The encoder appends the suffix.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,

@@ -1,14 +1,14 @@
-//! What a component asks for, and of whom.
+//! Metrics, providers and instruments.
 
 use std::any::Any;
 use std::fmt::Debug;
 
-/// A description of what is measured. With a value for each label, it is a series.
+/// A static description of a metric. With a value for each label, it identifies a series.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric = Metric {
 ///     name: "door_wait_seconds",
@@ -17,53 +17,55 @@ use std::fmt::Debug;
 ///     labels: &["floor"],
 /// };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let _wait = memory.histogram(&WAIT, &["3"]);
 /// assert_eq!(memory.samples()[0].labels, ["3"]);
 /// ```
 #[derive(Debug)]
 pub struct Metric {
-    /// The name as dashboards know it: `workqueue_adds_total`. Metrics of one name are of one kind.
+    /// The name, such as `workqueue_adds_total`. All metrics with the same name must have the same kind.
     pub name: &'static str,
-    /// One sentence for people, without a full stop.
+    /// A one-sentence description without a full stop.
     pub help: &'static str,
-    /// What is measured, and how several shares of a series add up.
+    /// The kind, which also determines how the shares of a series are combined.
     pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],
 }
 
-/// What a [`Metric`] measures.
+/// The kind of a [`Metric`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// How often something has happened. Ends in `_total`.
+    /// The number of events. The name ends in `_total`.
     Counter,
-    /// How much there is now, of all shares together.
+    /// A current amount. The shares of a series are added.
     Gauge,
-    /// How much there is now, of the share that has the most, 0 at least: the age of the oldest.
+    /// A current amount, such as the age of the oldest item. The series has the maximum of its shares, and at least 0.
     MaxGauge,
-    /// How values are distributed, over buckets up to these bounds, which ascend. There is one more bucket for what exceeds all.
+    /// The distribution of values in buckets with these ascending upper bounds. One more bucket has the values above
+    /// the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Hands out instruments, each of which is owned by the one who asked. Dropping an instrument ends its share of the series, and
-/// the series with the last share.
+/// Creates instruments, which the caller owns. Dropping an instrument ends its share of the series. Dropping the last
+/// share ends the series.
 ///
-/// In all methods, `labels` has a value for each label of the metric, in its order.
+/// In all methods, `labels` has one value for each label of the metric, in the metric's order.
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels, or the kind of the metric, is another: that is a fault of the component.
+/// A provider may panic if the number of labels or the kind of the metric does not match, because that is a bug in the
+/// component.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &["floor"] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let provider: &dyn Provider = &memory;
 /// let told = provider.gauge(&OPEN, &["3"]);
 /// told.add(1);
@@ -73,23 +75,23 @@ pub enum MetricKind {
 /// assert_eq!(memory.value("doors_open", &[]), Some(1.0));
 /// ```
 pub trait Provider: Debug + Send + Sync {
-    /// A counter, at zero.
+    /// Creates a counter that starts at zero.
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter>;
 
-    /// A gauge, at zero.
+    /// Creates a gauge that starts at zero.
     fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge>;
 
-    /// A histogram, empty.
+    /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// A gauge that is read whenever its value is wanted, until what is returned is dropped; a reading that has begun by then
-    /// may still end.
+    /// Registers a gauge that is read on demand, until the returned value is dropped. A read that has started before
+    /// the drop may still finish after it.
     ///
-    /// `read` may take the component's locks, so it is called, and dropped, under none of the provider's.
+    /// The provider calls and drops `read` without holding a lock, so `read` may take locks of the component.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 
-/// Reads a gauge.
+/// A function that returns the value of a gauge.
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// Counts events.
@@ -97,58 +99,58 @@ pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let sent: Box<dyn Counter> = memory.counter(&SENT, &[]);
 /// sent.add(1);
 /// sent.add(2);
 /// assert_eq!(memory.value("mails_sent_total", &[]), Some(3.0));
 /// ```
 pub trait Counter: Debug + Send + Sync {
-    /// Counts `events` more.
+    /// Adds this number of events.
     fn add(&self, events: u64);
 }
 
-/// Follows a number of things up and down.
+/// A value that goes up and down.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Gauge, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Gauge, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let open: Box<dyn Gauge> = memory.gauge(&OPEN, &[]);
 /// open.add(3);
 /// open.add(-1);
 /// assert_eq!(memory.value("doors_open", &[]), Some(2.0));
 /// ```
 pub trait Gauge: Debug + Send + Sync {
-    /// There are `change` more, or fewer.
+    /// Adds `change`, which may be negative.
     fn add(&self, change: i64);
 }
 
-/// Takes values in, such as durations in seconds.
+/// Records values, such as durations in seconds.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Histogram, Memory, Metric, MetricKind, Provider};
+/// use pintle_metrics::{Histogram, InMemoryProvider, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
 ///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let wait: Box<dyn Histogram> = memory.histogram(&WAIT, &[]);
 /// wait.observe(0.5);
 /// wait.observe(2.5);
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Takes a value in: 0 or more. What is less, or no number, counts as 0.
+    /// Records a value of at least 0. Negative values and NaN count as 0.
     fn observe(&self, value: f64);
 }

@@ -1,4 +1,4 @@
-//! A cluster, and all that a program holds of it.
+//! The `Cluster`: one connection configuration, and the clients, informers, recorders and electors made from it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{ClusterConfig, Error};
 
-/// A cluster, and all that a program holds of it: where the other crates meet.
+/// A connection to a cluster, and the factory of clients, informers, recorders and electors for it.
 ///
-/// What is to be shared is shared: one client, and one informer a resource and selector, however often it is asked for. What is
-/// to be kept apart is kept apart: an elector has a client of its own, so that no amount of work delays a renewal. A clone is a
-/// reference count.
+/// Start here: a `Cluster` combines the other crates. It shares one client, and one informer for each resource and
+/// selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a `Cluster`
+/// increments a reference count.
 ///
-/// Requests are not slowed down by the client: a server protects itself, by priority and fairness, and knows better than a
-/// client what it can bear. Set [`ClientConfig::qps`] where yours does not.
+/// Clients have no rate limit by default, because API Priority and Fairness protects the server. Set
+/// [`ClientConfig::qps`] for a server without it.
 ///
 /// # Examples
 ///
@@ -73,16 +73,17 @@ struct Inner {
     server: Option<ApiServer>,
 }
 
-/// The writer of Events.
+/// The Event writer.
 enum Events {
-    /// Made with the first recorder.
+    /// Started with the first recorder.
     Open(Option<EventBroadcaster>),
     /// The cluster was shut down.
     Closed,
 }
 
 impl Cluster {
-    /// The cluster that the surroundings name: that of the default [`ClusterConfig`]. Reads files, and sends nothing yet.
+    /// Connects to the cluster that the environment names, as [`connect`](Self::connect) does with the default
+    /// [`ClusterConfig`]. It reads files, but sends no request yet.
     ///
     /// # Errors
     ///
@@ -91,13 +92,13 @@ impl Cluster {
         Self::connect(ClusterConfig::default())
     }
 
-    /// The cluster of this configuration, which may be a [`ClientConfig`]. Sends nothing yet: whether the server is there, the
-    /// first request tells.
+    /// Connects to the cluster that `config` describes. A [`ClientConfig`] converts to a [`ClusterConfig`]. No request
+    /// is sent yet, so an unreachable server shows only on the first request.
     ///
     /// # Errors
     ///
-    /// The configuration contradicts itself, or a certificate or key in it cannot be used; or it leaves it to the surroundings how
-    /// the cluster is reached, and these say nothing, or what they say is broken.
+    /// - The configuration contradicts itself, or a certificate or key in it cannot be used.
+    /// - The configuration has no client settings, and the environment has none either or has invalid ones.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -114,12 +115,12 @@ impl Cluster {
         )
     }
 
-    /// A cluster of its own within this process: an API server on a port of loopback, which ends with the last clone. For metrics,
-    /// [`connect`](Self::connect) to its [`config`](Self::config).
+    /// Starts an API server in this process, on a loopback port, and connects to it. The server stops when the last
+    /// clone of the cluster is dropped. To set metrics, [`connect`](Self::connect) to its [`config`](Self::config).
     ///
     /// # Errors
     ///
-    /// It cannot listen.
+    /// The server cannot listen.
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
         let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
@@ -150,50 +151,57 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The embedded API server, where [`embedded`](Self::embedded) made the cluster: to script faults with, say.
+    /// Returns the embedded API server if [`embedded`](Self::embedded) made this cluster, for example to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
     }
 
-    /// How the cluster is reached.
+    /// Returns the client configuration.
     pub fn config(&self) -> &ClientConfig {
         &self.inner.config
     }
 
-    /// The client, for requests by hand.
+    /// Returns the shared client.
     pub fn client(&self) -> &RestClient {
         &self.inner.client
     }
 
-    /// The objects of a type, across all namespaces if it has any.
+    /// Returns a handle for the objects of type `T`, across all namespaces if `T` is namespaced.
     pub fn api<T: Resource>(&self) -> Api<T> {
         Api::all(self.inner.client.clone())
     }
 
-    /// The objects of a type in one namespace; an empty text stands for the configuration's.
+    /// Returns a handle for the objects of type `T` in one namespace. An empty string means the configuration's
+    /// namespace.
     pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
 
-    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs, until its last
-    /// [user](InformerFactory) is gone or the cluster's [`shutdown`](Self::shutdown); one that is asked for after that never does.
+    /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
     ///
-    /// For one namespace, a selector or other settings, see [`select`](Self::select); for several namespaces, see
-    /// [`select_namespaces`](Self::select_namespaces).
+    /// The informer is started. It runs until its last [user](InformerFactory) is gone or the cluster is [shut
+    /// down](Self::shutdown). An informer that is requested after the shutdown never runs.
     ///
-    /// Its objects lack their `managedFields`, as [`Projection`](pintle_informer::Projection) says, and may be written back by an update.
+    /// For one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
+    /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
+    ///
+    /// The cached objects lack their `managedFields`, as [`Projection`](pintle_informer::Projection) explains. They may
+    /// be written back with an update.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn informer<T: Resource + DeserializeOwned>(&self) -> SharedInformer<T> {
-        self.select(self.api(), InformerConfig::default())
+        self.informer_with(self.api(), InformerConfig::default())
     }
 
-    /// Returns the informer of the objects of `api` that the selectors in `config` match. Callers with the same settings share one;
-    /// [`InformerFactory`] says which settings lead to an informer of one's own. It runs, as [`informer`](Self::informer)'s does. `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic one of the
-    /// cluster's [`client`](Self::client).
+    /// Returns the informer for the objects of `api` that match the selectors in `config`. Callers with the same
+    /// settings share one informer. [`InformerFactory`] lists the settings that lead to a separate informer. The
+    /// informer is started, as with [`informer`](Self::informer).
+    ///
+    /// `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic handle made with the cluster's
+    /// [`client`](Self::client).
     ///
     /// # Examples
     ///
@@ -210,32 +218,33 @@ impl Cluster {
     /// fn web_pods(cluster: &Cluster) -> Result<SharedInformer<Pod>, Box<dyn std::error::Error>> {
     ///     let reflector = ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() };
     ///     let config = InformerConfig { reflector, ..InformerConfig::default() };
-    ///     Ok(cluster.select(cluster.namespaced("team-a"), config))
+    ///     Ok(cluster.informer_with(cluster.namespaced("team-a"), config))
     /// }
     /// ```
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
-    pub fn select<T: Object + DeserializeOwned>(
+    /// Panics if called outside of a tokio runtime.
+    pub fn informer_with<T: Object + DeserializeOwned>(
         &self,
         api: Api<T>,
         mut config: InformerConfig<T>,
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // It knows whether there was a shutdown.
+        // `start` does nothing after a shutdown.
         self.inner.informers.start();
         informer
     }
 
-    /// As [`select`](Self::select), the informer of the objects of a type in these namespaces, which
-    /// [may change](SharedInformer::of_namespaces): the same one for everybody who asks with a clone of that set.
+    /// Returns the informer for the objects of `T` in a set of namespaces, which [may
+    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same set share one informer. Otherwise
+    /// it works as [`informer_with`](Self::informer_with).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
-    pub fn select_namespaces<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
+    /// Panics if called outside of a tokio runtime.
+    pub fn informer_of_namespaces<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
         &self,
         namespaces: &Namespaces,
         mut config: InformerConfig<T>,
@@ -251,23 +260,24 @@ impl Cluster {
         informer
     }
 
-    /// All informers that were asked for, to be handed to a manager.
+    /// Returns the factory of all informers of this cluster, for example to pass it to a manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
 
-    /// A recorder of Events in the name of a component, such as `website-controller`. All recorders share one writer. After the
-    /// cluster's [`shutdown`](Self::shutdown) nothing is written any more.
+    /// Returns an Event recorder for a component, such as `website-controller`. All recorders share one writer. After
+    /// [`shutdown`](Self::shutdown) the recorder writes nothing.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn recorder(&self, component: &str) -> EventRecorder {
         let source = EventSource { component: component.into(), ..EventSource::default() };
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Not under the lock, since it asks a provider of metrics, which is a user's. One that is left over ends at once.
+        // The broadcaster is made without the lock, because it calls the user's metrics provider. A surplus one ends at
+        // once.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -283,11 +293,15 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An elector for the Lease of that key, `namespace/name`, or of that name in the configuration's namespace. It has a client
-    /// of its own, with connections that nothing else uses, no rate limit and a deadline of half the renew deadline a request; it
-    /// watches the Lease, so that a release is noticed at once; and it records its terms as Events about the Lease, unless
-    /// `config` has [another use](LeaderElectionConfig::events) for them. For a lock of another kind, see
-    /// [`lock`](Self::lock).
+    /// Creates an elector for the Lease with this key: `namespace/name`, or a name in the configuration's namespace.
+    ///
+    /// - The elector has its own client, with separate connections, no rate limit, and a request timeout of half the
+    ///   renew deadline.
+    /// - It watches the Lease, so it notices a release at once.
+    /// - It records its terms as Events about the Lease, unless `config` sets [another
+    ///   sink](LeaderElectionConfig::events).
+    ///
+    /// For other kinds of locks, see [`lock`](Self::lock).
     ///
     /// # Examples
     ///
@@ -303,11 +317,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// A text that is no key, or the first rule that `config` breaks.
+    /// The key is invalid, or `config` breaks a rule. The error names the first such rule.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn elector(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -317,12 +331,13 @@ impl Cluster {
         let leases = self.leases(lease.namespace().unwrap_or_default(), config.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases, &namespace, lease.name());
-        self.observe(&mut config);
+        self.set_observers(&mut config);
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Electors for many Leases of one namespace, an empty text standing for the configuration's: they share one task, one watch,
-    /// and one client of their own, as that of an [`elector`](Self::elector) is. They record their terms as Events, too.
+    /// Creates electors for many Leases of one namespace. An empty string means the configuration's namespace. The
+    /// electors share one task, one watch and one client, which is separate as for an [`elector`](Self::elector). They
+    /// record their terms as Events, too.
     ///
     /// # Examples
     ///
@@ -342,11 +357,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks.
+    /// `config` breaks a rule. The error names the first such rule.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn electors(
         &self,
         namespace: &str,
@@ -354,13 +369,13 @@ impl Cluster {
     ) -> Result<LeaderElectors<Api<Lease>>, Error> {
         let leases = self.leases(namespace, config.election.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        self.observe(&mut config.election);
+        self.set_observers(&mut config.election);
         LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// The share of this replica in shards of that name, whose leases are in that namespace, an empty text standing for the
-    /// configuration's. They have a client of their own, as that of an [`elector`](Self::elector) is, and record their terms as
-    /// Events, too.
+    /// Returns this replica's share of the shards called `name`, whose Leases are in `namespace`. An empty string means
+    /// the configuration's namespace. The shards have their own client, as an [`elector`](Self::elector) does, and
+    /// record their terms as Events.
     ///
     /// # Examples
     ///
@@ -374,7 +389,7 @@ impl Cluster {
     ///     let work = async |shard: Shard, leadership: Leadership| {
     ///         let source = Sharded { source: cluster.api(), shard };
     ///         let informer: SharedInformer<DynamicPod> = SharedInformer::new(source, InformerConfig::default());
-    ///         informer.start(); // It has the pods of this shard, and goes with the term.
+    ///         informer.start(); // It caches the pods of this shard until the term ends.
     ///         leadership.cancelled().await;
     ///     };
     ///     shards.run(stop, work).await;
@@ -387,27 +402,27 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks, or a name that no label can have.
+    /// `config` breaks a rule, in which case the error names the first one, or `name` is not a valid label value.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn shards(&self, namespace: &str, name: &str, mut config: ShardsConfig) -> Result<Shards<Api<Lease>>, Error> {
         let leases = self.leases(namespace, config.electors.election.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        self.observe(&mut config.electors.election);
+        self.set_observers(&mut config.electors.election);
         Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
-    /// Has an election tell what it does, to whom this cluster tells it.
-    fn observe(&self, config: &mut LeaderElectionConfig) {
+    /// Connects the election to this cluster's Event recorder and metrics provider.
+    fn set_observers(&self, config: &mut LeaderElectionConfig) {
         config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// The lock of that kind and key, for a [`LeaderElector`] of that renew deadline: client-go's `NewFromKubeconfig`. It has a client
-    /// of its own, and its electors record Events and metrics, as an [`elector`](Self::elector) does, unless their configuration names
-    /// others.
+    /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline, as client-go's
+    /// `NewFromKubeconfig`. The lock has its own client, as an [`elector`](Self::elector) does. Electors of the lock also
+    /// record Events and metrics as such an elector does, unless their configuration sets others.
     ///
     /// # Examples
     ///
@@ -415,7 +430,7 @@ impl Cluster {
     /// use pintle::leaderelect::{LeaderElector, Lock, LockKind};
     /// use pintle::prelude::*;
     ///
-    /// /// Of a flag, say: `--leader-elect-resource-lock=configmapsleases`.
+    /// /// `kind` may come from a flag: `--leader-elect-resource-lock=configmapsleases`.
     /// fn elector(cluster: &Cluster, flag: &str) -> Result<LeaderElector<impl Lock>, Box<dyn std::error::Error>> {
     ///     let config = LeaderElectionConfig::default();
     ///     let kind: LockKind = flag.parse()?;
@@ -426,11 +441,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// A text that is no key.
+    /// The key is invalid.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn lock(
         &self,
         kind: LockKind,
@@ -448,9 +463,9 @@ impl Cluster {
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// A candidate for the Lease of that key, for an election in which the control plane chooses: it runs beside an
-    /// [`elector`](Self::elector) of the same `identity` that is [coordinated](LeaderElectionConfig::coordinated). It has a client of its
-    /// own.
+    /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
+    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated).
+    /// It has its own client.
     ///
     /// # Examples
     ///
@@ -471,36 +486,38 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// No client can be made of the configuration.
+    /// No client can be built from the configuration.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn candidate(
         &self,
         namespace: &str,
         identity: &str,
         spec: LeaseCandidateSpec,
     ) -> Result<Candidate<Api<LeaseCandidate>>, Error> {
-        let candidates: Api<LeaseCandidate> = Api::namespaced(self.urgent(Duration::from_secs(5))?, namespace);
+        let candidates: Api<LeaseCandidate> =
+            Api::namespaced(self.dedicated_client(Duration::from_secs(5))?, namespace);
         let namespace = candidates.namespace().unwrap_or_default().to_owned();
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// The leases of a namespace, for electors of that renew deadline.
+    /// Returns a handle for the Leases of a namespace, for electors with this renew deadline.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
-        Ok(Api::namespaced(self.urgent((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
+        Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// A client for what cannot wait, with connections that nothing else uses.
-    fn urgent(&self, timeout: Duration) -> Result<RestClient, Error> {
+    /// Creates a client with connections of its own, for requests that must not wait behind others.
+    fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
         let Inner { metrics, transport, .. } = &*self.inner;
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // A request that comes to nothing does not wait for the connection to be found dead, nor the next one for what others failed at.
+            // After a timeout, the request drops its connection instead of waiting until it is found dead, so the next
+            // request starts on a fresh one.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -508,8 +525,11 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Works while it leads, for one term, and answers how that ended and what the work returned; `None` if `stop` came before any:
-    /// client-go's `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
+    /// Runs `work` while this process leads, for one term, as client-go's `RunOrDie`. Returns why the term ended and
+    /// what the work returned, or `None` if `stop` was cancelled before a term began.
+    ///
+    /// Unlike `RunOrDie`, it does not exit the process. A program that loses leadership should usually exit and be
+    /// restarted.
     ///
     /// # Examples
     ///
@@ -520,10 +540,10 @@ impl Cluster {
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let cluster = Cluster::embedded().await?;
     ///     let work = LeaderCallbacks::new(async |leadership: Leadership| {
-    ///         println!("{:?}", leadership.term()); // What only one replica may do, dropped when the term is over.
+    ///         println!("{:?}", leadership.term()); // Work for the leader alone. It is dropped when the term ends.
     ///     });
     ///     let stop = CancellationToken::new();
-    ///     let ended = cluster.lead("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
+    ///     let ended = cluster.run_or_die("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
     ///     assert_eq!(ended.unwrap().reason, LossReason::Completed);
     ///     cluster.shutdown().await;
     ///     Ok(())
@@ -532,12 +552,12 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// As [`elector`](Self::elector); then nothing has been done.
+    /// As [`elector`](Self::elector). Nothing has been sent then.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without a release.
-    pub async fn lead<W, Fut>(
+    /// Dropping the future drops the work and ends the election at once, without releasing the lease.
+    pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         config: LeaderElectionConfig,
@@ -551,12 +571,12 @@ impl Cluster {
         Ok(self.elector(lease, config)?.run_once(stop, callbacks).await)
     }
 
-    /// Ends what the cluster started, for all who share it: informers stop, and Events that wait are written, for 5 s at most.
-    /// An embedded server ends, too, if this is the last clone.
+    /// Stops what the cluster started, for all clones: informers stop, and pending Events are written, for at most 5 s.
+    /// An embedded server stops too if this is the last clone.
     ///
     /// # Cancel safety
     ///
-    /// What has not been ended ends when the last clone is dropped.
+    /// If the future is dropped, the parts that still run stop when the last clone is dropped.
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;

@@ -1,4 +1,4 @@
-//! How a cluster is configured.
+//! The configuration of a cluster.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
 use pintle_restreq::TransportLayer;
 
-/// How a [`Cluster`](crate::Cluster) is reached, and who is told of the work of what it makes. A [`ClientConfig`] is one that
-/// tells nobody.
+/// The connection settings of a [`Cluster`](crate::Cluster), and the metrics provider and transport of everything it
+/// makes. A [`ClientConfig`] converts to a `ClusterConfig` without a provider or a transport.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pintle::metrics::Memory;
+/// use pintle::metrics::InMemoryProvider;
 /// use pintle::prelude::*;
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let client = Some(ClientConfig::new("https://10.0.0.1:6443"));
 /// let metrics: Option<Arc<dyn Provider>> = Some(Arc::new(memory.clone()));
 /// let cluster = Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() })?;
@@ -25,23 +25,25 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// How to reach it. None, the default: as the surroundings say, by the kubeconfig of `KUBECONFIG` or the home directory, or
-    /// else by the service account of the pod that the program runs in.
+    /// The client configuration. `None`, the default, infers it: from the kubeconfig in `KUBECONFIG` or the home
+    /// directory, or else from the service account of the pod that the program runs in.
     pub client: Option<ClientConfig>,
-    /// Who is told of the work of all that the cluster makes, for as long as each of it is there. None, the default: nobody.
+    /// The metrics provider for everything that the cluster makes. `None`, the default, disables metrics. A component's
+    /// series exist as long as the component.
     ///
-    /// | what | names |
+    /// | component | metrics |
     /// |---|---|
-    /// | [clients](pintle_restreq::RestClientConfig::metrics), those of electors included | `rest_client_*` |
+    /// | [clients](pintle_restreq::RestClientConfig::metrics), including the clients of electors | `rest_client_*` |
     /// | [informers](pintle_informer::InformerConfig::metrics) | `reflector_*`, `informer_*` |
-    /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration names another provider | `leader_election_*` |
-    /// | [the writer of Events](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
+    /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
+    /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// A controller is made without a cluster, and so its [own configuration](pintle_controller::ControllerConfig::metrics) says
-    /// who is told; so it is for an informer that is made by hand with the [factory](crate::Cluster::informers).
+    /// Controllers are made without a cluster, so set the provider in their [own
+    /// configuration](pintle_controller::ControllerConfig::metrics). The same holds for informers that you make with
+    /// the [factory](crate::Cluster::informers).
     pub metrics: Option<Arc<dyn Provider>>,
-    /// What all clients, those of electors included, send their requests through. None, the default: nothing but the connections. An
-    /// embedded server needs [no socket](TransportLayer::in_place):
+    /// A layer around the transport of all clients, including the clients of electors. `None`, the default, adds no layer.
+    /// With [`TransportLayer::in_place`], an embedded server needs no socket:
     ///
     /// ```
     /// # #[cfg(feature = "apiserver")]

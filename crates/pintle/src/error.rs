@@ -1,24 +1,24 @@
-//! How the facade fails.
+//! The error type of the facade.
 
 use thiserror::Error as ThisError;
 
-/// Why a [`Cluster`](crate::Cluster), or what is asked of it, cannot be had.
+/// The error of a [`Cluster`](crate::Cluster) that cannot be made or used.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// No client can be made of the configuration.
+    /// No client can be built from the configuration.
     #[error(transparent)]
     Client(pintle_restreq::ConfigError),
     /// The election's configuration breaks a rule.
     #[error("leader election: {0}")]
     Election(pintle_leaderelect::InvalidConfig),
-    /// Nothing says which cluster is meant, or what says so is broken.
+    /// No configuration names a cluster, or the one that does is invalid.
     #[error(transparent)]
     Kubeconfig(pintle_kubeconfig::Error),
-    /// The text that was given for the key of a lease is none.
+    /// The key of a lease is invalid.
     #[error("leader election: {0}")]
     Lease(pintle_meta::InvalidKey),
-    /// The cluster cannot be planned for.
+    /// A plan for the cluster cannot start.
     #[cfg(feature = "apiserver")]
     #[error(transparent)]
     Plan(pintle_apiserver::PlanError),

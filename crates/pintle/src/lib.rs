@@ -1,12 +1,13 @@
-//! What client-go gives Go, for Rust: the machinery that every Kubernetes controller stands on.
+//! Client-go for Rust: clients, informers, work queues, leader election, Events and the controller runtime for
+//! Kubernetes.
 //!
-//! [`Cluster`] is the front door: it makes clients, informers, recorders and electors that share what is to be shared. Behind it,
-//! each crate can be used alone, as `pintle-workqueue` and so on; the lower ones know nothing of Kubernetes or of an async runtime.
+//! [`Cluster`] is the entry point. It makes clients, informers, recorders and electors, and shares connections and
+//! caches between them. Each crate can also be used alone, as `pintle-workqueue` and so on. The lower crates do not
+//! depend on Kubernetes or an async runtime.
 //!
-//! The example runs against an API server within the process, with the feature `apiserver`; beside this crate it needs serde with
-//! `derive`, and tokio with `macros` and `rt-multi-thread`. On a cluster, take [`Cluster::infer`] instead; nothing else changes.
-//!
-//! ```
+//! The example runs against an API server in the same process and needs the feature `apiserver`. Besides this crate it
+//! needs serde with `derive`, and tokio with `macros` and `rt-multi-thread`. For a real cluster, use
+//! [`Cluster::infer`]; nothing else changes.
 //! use pintle::prelude::*;
 //! use serde::{Deserialize, Serialize};
 //!
@@ -28,7 +29,7 @@
 //!     let controller = Controller::of(&maps).reconciler(move |request: ReconcileRequest| {
 //!         let (found, done) = (lister.get(&request.key), done.clone());
 //!         async move {
-//!             // `None` here means that the object was deleted.
+//!             // `None` means that the object was deleted.
 //!             println!("{}: {found:?}", request.key);
 //!             done.cancel();
 //!             Ok(Action::await_change())
@@ -42,13 +43,16 @@
 //!
 //! # The crates
 //!
-//! - **On the wire**: [`kubeconfig`] finds out how to reach a server; [`restreq`] sends requests and holds watches.
-//! - **In the cache**: [`informer`] keeps a live, indexed copy of objects; [`delta_fifo`] is the queue beneath it.
-//! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
-//!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
-//! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours: [`ClusterConfig::metrics`].
-//! - **For tests and demos**: `apiserver` and `testing`, with the features of those names; `schema`, `fieldmanager` and `store`, with the
-//!   feature `schema`.
+//! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
+//!   watches open.
+//! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
+//! - **Working**: [`controller`] turns changes into keys and passes them to a reconciler. [`workqueue`] and
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] lets one replica work at a time. [`events`]
+//!   records Events for users.
+//! - **Shared**: [`meta`] has the common types. [`metrics`] is the interface to your metrics library:
+//!   [`ClusterConfig::metrics`].
+//! - **Tests and demos**: `apiserver` and `testing`, with the features of the same names; `schema`, `fieldmanager` and
+//!   `store`, with the feature `schema`.
 //!
 //! # Coming from client-go
 //!
@@ -58,12 +62,12 @@
 //! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
-//! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::select`] |
+//! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
-//! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; of Leases [`Cluster::elector`] |
-//! | `leaderelection.RunOrDie` | [`Cluster::lead`] |
-//! | an elector for each of many leases | [`Cluster::electors`] |
-//! | replicas that share the objects, with a sharder | [`Cluster::shards`] |
+//! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases [`Cluster::elector`] |
+//! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`] |
+//! | one elector for each of many Leases | [`Cluster::electors`] |
+//! | replicas that share the objects by shards | [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Coming from kube-rs
@@ -72,7 +76,7 @@
 //! |---|---|
 //! | `Client::try_default`, `Config::infer` | [`Cluster::infer`]; a client alone: [`Cluster::client`] |
 //! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
-//! | `#[derive(CustomResource)]` | a struct of your own and one line of [`meta::resource!`] |
+//! | `#[derive(CustomResource)]` | your own struct and one line of [`meta::resource!`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
 //! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
@@ -83,12 +87,12 @@
 //! | `watcher(…).touched_objects()`, `applied_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `predicate_filter(predicates::generation)` | [`controller::Kind::when`] with [`controller::predicate`] |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`controller::Controller::of`], `owns`, `watches`, `reconciler`, `run` |
-//! | `reconcile(Arc<K>, Arc<Ctx>)` | a function of a [`controller::ReconcileRequest`], which has the key; the object comes from a lister, and is gone after a deletion |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | a function of a [`controller::ReconcileRequest`], which has the key; get the object from a lister, which returns `None` after a deletion |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
 //! | `controller::Config::concurrency`, `debounce` | [`controller::ControllerConfig::max_concurrent_reconciles`]; no debounce: keys are deduplicated |
 //! | `reconcile_on`, `reconcile_all_on` | [`controller::Trigger`] |
-//! | `graceful_shutdown_on`, `shutdown_on_signal` | cancel the token that a [`controller::Manager`] runs with |
+//! | `graceful_shutdown_on`, `shutdown_on_signal` | cancel the token that you pass to [`controller::Manager`] |
 //! | `finalizer(…, Event::Apply, Event::Cleanup)` | [`controller::Finalizer`] |
 //! | `events::Recorder`, `Reporter` | [`Cluster::recorder`] |
 //! | `kube-leader-election` and others | [`Cluster::elector`] with [`controller::Manager::leader_election`] |
@@ -97,15 +101,15 @@
 //!
 //! # Versions of other crates
 //!
-//! Types of these crates are part of this crate's API: `k8s-openapi` 0.29 and `prometheus-client` 0.25, with the features of those names.
-//! They are re-exported, as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends on one of them itself needs
-//! the same version.
+//! Types of two other crates are part of this crate's API, with the features of the same names: `k8s-openapi` 0.29 and
+//! `prometheus-client` 0.25. They are re-exported as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that
+//! depends on one of them directly needs the same version.
 //!
-//! What a controller would do to a cluster, before it does: `Cluster::plan`, with the feature `apiserver`.
+//! # Further reading
 //!
-//! # Reading on
+//! `Cluster::plan`, with the feature `apiserver`, shows what a controller would do to a cluster, without doing it.
 //!
-//! The site that `cargo xtask docs` builds has the pages of the repository's docs folder as well, in `_documentation`.
+//! The site that `cargo xtask docs` builds also has the pages of the repository's docs folder, in `_documentation`.
 
 mod cluster;
 mod config;
@@ -118,11 +122,11 @@ pub use cluster::Cluster;
 pub use config::ClusterConfig;
 pub use error::Error;
 
-/// Re-exports each crate in a module, so that a compiler that suggests a path suggests that of the facade.
+/// Re-exports each crate as a module, so that compiler suggestions use the facade's paths.
 macro_rules! facade {
     ($($(#[$attribute:meta])* $name:ident: $crate_name:ident;)*) => {$(
         $(#[$attribute])*
-        #[doc = concat!("The items of [`", stringify!($crate_name), "`], whose page introduces them.")]
+        #[doc = concat!("The items of [`", stringify!($crate_name), "`]. The page of that crate has an introduction.")]
         pub mod $name {
             #[doc(inline)]
             pub use $crate_name::*;
@@ -156,11 +160,11 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The types of Kubernetes, of the version that this crate works with. Your program depends on the crate as well, to choose a release of
-/// Kubernetes by a feature.
+/// The Kubernetes types, in the version that this crate uses. Your program also depends on `k8s-openapi`, to select a Kubernetes
+/// release by a feature.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
-/// The registry that metrics are collected by, of the version that this crate works with.
+/// The Prometheus registry, in the version that this crate uses.
 #[cfg(feature = "prometheus-client")]
 pub use prometheus_client;
 
@@ -177,7 +181,7 @@ pub mod _documentation {
     pub mod style {}
 }
 
-// The examples of the README run as tests.
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

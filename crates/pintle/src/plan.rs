@@ -1,4 +1,4 @@
-//! A cluster's client as the way of a plan to what it is laid over.
+//! Plans: an embedded API server in front of a live cluster, which it only reads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ use crate::Cluster;
 
 impl Cluster {
     /// Lays an embedded API server over the cluster: a controller that uses it reads the cluster, and what it writes is kept and
-    /// [told](Plan::changes) and never done. What is read is read with this cluster's client.
-    ///
+    /// Starts an API server for a dry run of a controller in front of this cluster. Reads go to the cluster through
+    /// this client. Writes stay in the plan, which [lists](Plan::changes) them; the cluster never receives them.
     /// # Examples
     ///
     /// ```
@@ -29,7 +29,7 @@ impl Cluster {
     ///     let live = Cluster::embedded().await?; // or `Cluster::infer()?`
     ///     let plan = live.plan().await?;
     ///
-    ///     // The controller runs on this one, as it is. Those of other processes have `plan.server().kubeconfig()`.
+    ///     // The controller runs unchanged on this cluster. A controller in another process uses `plan.server().kubeconfig()`.
     ///     let client = Some(plan.server().client_config());
     ///     let transport = Some(TransportLayer::in_place(plan.server().in_process()));
     ///     let cluster = Cluster::connect(ClusterConfig { client, transport, ..ClusterConfig::default() })?;

@@ -1,4 +1,4 @@
-//! What the author of a controller types: `use pintle::prelude::*;`.
+//! The types that most controllers use: `use pintle::prelude::*;`.
 
 pub use pintle_controller::predicate::{DesiredStateChanged, GenerationChanged};
 pub use pintle_controller::{

@@ -155,13 +155,13 @@ const MAX_OBJECT: usize = 16 << 20;
 /// ```
 /// use std::sync::Arc;
 /// use pintle_meta::ClientConfig;
-/// use pintle_metrics::Memory;
+/// use pintle_metrics::InMemoryProvider;
 /// use pintle_restreq::{IgnoreWarnings, RestClient, RestClientConfig};
 ///
 /// let client = RestClient::new(RestClientConfig {
 ///     max_body: 64 << 20,
 ///     warning_handler: Arc::new(IgnoreWarnings),
-///     metrics: Some(Arc::new(Memory::new())),
+///     metrics: Some(Arc::new(InMemoryProvider::new())),
 ///     ..ClientConfig::new("https://10.0.0.1:6443").into()
 /// })?;
 /// # Ok::<(), pintle_restreq::ConfigError>(())

@@ -1,4 +1,4 @@
-//! Who asks: requests that are logged, and meet faults.
+//! Clients, whose requests are logged and can fail.
 
 use std::fmt;
 use std::future::pending;
@@ -15,7 +15,7 @@ use crate::collection::{decode, encode};
 use crate::store::{Edit, Store, key_of};
 use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
-/// One client of a [`Collection`], with a name and faults of its own. Clones are the same client.
+/// A client of a [`Collection`], with its own name and faults. Clones are the same client.
 ///
 /// # Examples
 ///
@@ -56,12 +56,12 @@ impl<T> Client<T> {
         Self { collection, name: name.into(), namespace: None, faults }
     }
 
-    /// What the requests of this client meet.
+    /// Returns the fault script of this client.
     pub fn faults(&self) -> &FaultScript {
         &self.faults
     }
 
-    /// Logs a request, asks what becomes of it, and lets that happen.
+    /// Logs a request, and executes it with its outcome.
     async fn send<R>(
         &self,
         call: Call,
@@ -91,7 +91,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// The same client, whose lists and watches see the objects of one namespace.
+    /// Returns the same client, with lists and watches limited to one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }
@@ -165,7 +165,7 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// As a client without a name, and without faults that are not the collection's.
+/// Acts as a client without a name and without faults of its own.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -188,7 +188,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// As a client without a name, and without faults that are not the collection's.
+/// Acts as a client without a name and without faults of its own.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         nobody(self).get(key).await

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
-/// The two clocks of a process, stepped by a test: the monotonic one, and the wall clock. Clones are the same clock.
+/// The monotonic clock and the wall clock of a process, controlled by a test. Clones are the same clock.
 ///
-/// It stands still until it is stepped, or goes with tokio's clock and is stepped beside it. It is a [`Clock`] and a [`Timer`],
-/// so it goes wherever limiters and queues ask for one; where other code has a clock trait of its own, that is implemented in two
-/// lines over [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
+/// It stands still until it is stepped, or follows tokio's clock and can be stepped in addition. It implements
+/// [`Clock`] and [`Timer`], so limiters and queues accept it. For other clock traits, implement them with
+/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall), in one line each.
 ///
 /// # Examples
 ///
@@ -29,63 +29,64 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// All that was stepped. Its sleepers are those of this clock.
+    /// The sum of all steps. Sleepers of this clock wait on it.
     steps: ManualClock,
     start: Instant,
-    /// When tokio's clock began to count, if it does.
+    /// The start of tokio's clock, if this clock follows it.
     tokio: Option<Instant>,
-    /// What the wall clock is away from where the monotonic one has come to.
+    /// The wall clock time at which the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,
 }
 
 impl SteppedClock {
-    /// A clock that stands still. Its wall clock shows 2027-01-15T08:00:00Z.
-    #[expect(clippy::new_without_default, reason = "each new clock is different from every other")]
+    /// Creates a clock that stands still. Its wall clock shows 2027-01-15T08:00:00Z.
+    #[expect(clippy::new_without_default, reason = "each new clock is independent of the others")]
     pub fn new() -> Self {
         let steps = ManualClock::new();
         let wall = Timestamp::constant(1_800_000_000, 0);
         Self { start: steps.now(), steps, tokio: None, wall: Arc::new(Mutex::new(wall)) }
     }
 
-    /// A clock that goes with tokio's, which may be paused.
+    /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step then is time that passes while the whole process stands still: tokio's own timers know nothing of it.
+    /// A step then simulates a suspension of the whole process, which tokio's own timers do not notice.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 
-    /// Moves both clocks forward, and wakes all whose deadline has come.
+    /// Moves both clocks forward, and wakes all sleepers whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         self.steps.advance(by);
     }
 
-    /// Moves the wall clock alone. Forward, it is what a machine finds that was suspended, or whose clock was set; back, it was
-    /// set back.
+    /// Moves only the wall clock. A forward jump simulates a machine that was suspended or whose clock was set. A
+    /// backward jump simulates a clock that was set back.
     ///
     /// # Panics
     ///
-    /// If it would leave the range of a [`Timestamp`].
+    /// Panics if the time would leave the range of a [`Timestamp`].
     pub fn jump_wall(&self, by: SignedDuration) {
         let mut wall = self.wall.lock().unwrap_or_else(PoisonError::into_inner);
         *wall += by;
     }
 
-    /// The time on the monotonic clock since this one was made.
+    /// Returns the time on the monotonic clock since this clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
 
-    /// The time on the wall clock.
+    /// Returns the time on the wall clock.
     ///
     /// # Panics
     ///
-    /// If it has left the range of a [`Timestamp`].
+    /// Panics if the time has left the range of a [`Timestamp`].
     pub fn wall(&self) -> Timestamp {
         let elapsed = self.elapsed();
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// How many tasks and threads sleep on this clock: lets a test go on once the code under test has gone to sleep.
+    /// Returns the number of tasks and threads that sleep on this clock. A test can use it to wait until the code under
+    /// test sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }
@@ -115,7 +116,7 @@ impl Timer for SteppedClock {
             while clock.now() < deadline {
                 tokio::select! {
                     () = tokio::time::sleep(deadline - clock.now()) => {}
-                    // Until the next step, whatever it is.
+                    // Wakes at the next step of any length.
                     () = clock.steps.sleep_until(clock.steps.now() + Duration::from_nanos(1)) => {}
                 }
             }

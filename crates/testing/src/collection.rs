@@ -1,4 +1,4 @@
-//! The objects of one resource, as a server keeps them.
+//! Collections of objects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,14 +14,16 @@ use serde_json::Value;
 use crate::store::{Store, key_of};
 use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
-/// The objects of one resource in memory, as an API server keeps them: with revisions, conflicts, watches, pages. Clones are handles.
+/// The objects of one resource in memory, with revisions, conflicts, watches and pages as on an API server. Clones are
+/// handles.
 ///
-/// It is a [`ListWatch`](pintle_meta::ListWatch) and an [`ObjectApi`](pintle_meta::ObjectApi), so it goes wherever code asks for
-/// one. Who is to be told apart, or to fail apart, asks as a [`Client`] of it. What is done here by the methods of the collection
-/// itself is done by somebody else, at once, and never fails.
+/// It implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test
+/// can use it directly. Use a [`Client`] for each caller that needs its own name in the log or its own faults. The
+/// collection's own methods change the objects at once, as another client of the server would, and never fail.
 ///
-/// Everything about it is determined: revisions count from 1, uids and generated names come from revisions, times from a clock
-/// that a test steps. It needs no runtime, save for answers that are slow. It forgets nothing: it grows with each write and request.
+/// Everything is deterministic: revisions count from 1, uids and generated names derive from revisions, and times come
+/// from a clock that the test steps. It needs no runtime, except for slow responses. It keeps its history, so it grows
+/// with each write and request.
 ///
 /// # Examples
 ///
@@ -56,24 +58,25 @@ pub struct Collection<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// How a [`Collection`] differs from the usual.
+/// The configuration of a [`Collection`].
 #[derive(Clone, Debug)]
 pub struct CollectionConfig {
-    /// Where the times of creation and deletion come from. The default stands still at 2027-01-15T08:00:00Z.
+    /// The clock for creation and deletion times. The default stands still at 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" come whole, whatever their limit, as from a server that has a watch cache. They do by default.
+    /// Whether lists at revision "0" ignore the limit and return all objects, as a server with a watch cache does. The
+    /// default is true.
     pub watch_cache: bool,
-    /// The fields that field selectors may name, such as `spec.color`: the `selectableFields` of a custom resource. Besides these,
-    /// `metadata.name` and `metadata.namespace` may be named, and of the kinds of Kubernetes what a server selects by, such as the
-    /// `spec.nodeName` of pods. None by default.
+    /// The fields that field selectors may use, such as `spec.color`: the `selectableFields` of a custom resource.
+    /// `metadata.name` and `metadata.namespace` are always allowed. For built-in kinds, so are the fields that a server
+    /// supports, such as the `spec.nodeName` of pods. The default is empty.
     pub selectable_fields: Vec<String>,
 }
 
-/// The part that does not depend on the type of the objects.
+/// The part that is independent of the object type.
 pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
-    /// Those of all requests.
+    /// The faults for all requests.
     pub(crate) faults: FaultScript,
 }
 
@@ -84,65 +87,66 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// An empty one. [`default`](Self::default) gives one that is as usual.
+    /// Creates an empty collection with this configuration. [`default`](Self::default) uses the default configuration.
     pub fn new(config: CollectionConfig) -> Self {
         Self::dynamic(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
-    /// An empty one of a resource that its type does not tell: say, of [`DynamicObject`](pintle_meta::DynamicObject)s.
+    /// Creates an empty collection of a resource that the type does not determine, such as one of
+    /// [`DynamicObject`](pintle_meta::DynamicObject)s.
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
         let store = Mutex::new(Store::new(resource, watch_cache, selectable_fields));
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// One more client of the server, with faults of its own. The name tells its requests from those of others in the log.
+    /// Creates a client with its own faults. The name identifies its requests in the log.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.clone(), name, FaultScript::default())
     }
 
-    /// What the requests of all clients meet that meet no fault of their client.
+    /// Returns the fault script for the requests of all clients, which applies after the client's own.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
-    /// All requests so far, in order.
+    /// Returns all requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// The requests since the last call, in order.
+    /// Returns the requests since the last call, in order.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 
-    /// Takes an object away, whatever finalizers it has. Tells whether it was there.
+    /// Removes an object, regardless of its finalizers. Returns whether it existed.
     pub fn remove(&self, key: &ObjectKey) -> bool {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object that need not be a `T`: say, one that cannot be decoded as one.
+    /// Creates or replaces an object that need not be a `T`, such as one that cannot be decoded.
     ///
     /// # Panics
     ///
-    /// If it has no metadata, or no name and namespace as the resource wants them.
+    /// Panics if it has no metadata, or if its name and namespace do not fit the resource.
     pub fn put_raw(&self, object: Value) {
         self.put_value(object);
     }
 
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> u64 {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Some object of another resource changes: the revision goes up, and nobody hears of it.
+    /// Increases the revision, as a change of another resource would. No watch gets an event.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Forgets the past. Who lists or watches from a revision before the present one is told that it has expired; open watches go on.
+    /// Compacts the history. Lists and watches from an earlier revision fail as expired. Open watches continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
@@ -152,96 +156,100 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches, after what was to be told up to now. A watch that has fallen silent can be broken once more.
+    /// Breaks all open watches after they have delivered all events up to now. A silent watch can be broken again.
     ///
-    /// With [`Break::Silent`], watches do not hear of what comes later.
+    /// With [`Break::Silent`], watches do not deliver later events.
     pub fn break_watches(&self, how: Break) {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// How many watches are open, silent ones included.
+    /// Returns the number of open watches, including silent ones.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
 
     #[track_caller]
     fn put_value(&self, object: Value) -> Value {
-        sound(checked(object).and_then(|object| self.shared.with(|store, now| store.put(object, now))))
+        unwrap_own(checked(object).and_then(|object| self.shared.with(|store, now| store.put(object, now))))
     }
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
-    /// Creates or replaces an object, status included, and returns it as stored.
+    /// Creates or replaces an object including its status, and returns it as stored.
     ///
-    /// It is taken as it is. What it lacks is filled in: the uid, times, and the generation, which goes up where anything but
-    /// metadata and status changes. The resourceVersion is always the next one; there are no conflicts here.
+    /// The object is stored as given. Missing values are filled in: the uid, the times, and the generation, which
+    /// increases if anything except metadata and status changes. The resourceVersion is always the next one, so there
+    /// are no conflicts.
     ///
     /// # Panics
     ///
-    /// If it has no name and namespace as the resource wants them, or cannot be written as JSON or read back.
+    /// Panics if the name and namespace do not fit the resource, or if the object cannot be serialized to JSON or
+    /// decoded from it.
     #[track_caller]
     pub fn put(&self, object: T) -> T {
-        sound(decode(self.put_value(sound(encode(&object)))))
+        unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object of that key, as [`put`](Self::put) does. `change` is called again if the object is written meanwhile.
+    /// Changes the object with this key, as [`put`](Self::put) does. If the object is written concurrently, `change` is
+    /// called again.
     ///
     /// # Panics
     ///
-    /// If there is no such object; else as `put`.
+    /// Panics if the object does not exist, and as `put` does.
     #[track_caller]
     pub fn change(&self, key: &ObjectKey, mut change: impl FnMut(&mut T)) -> T {
         let object = || self.shared.with(|store, _| store.object(key).cloned());
         loop {
-            let Some(old) = object() else { panic!("there is no object {key}") };
-            let mut new: T = sound(decode(old.clone()));
+            let Some(old) = object() else { panic!("object {key} does not exist") };
+            let mut new: T = unwrap_own(decode(old.clone()));
             change(&mut new);
-            let new = sound(encode(&new));
+            let new = unwrap_own(encode(&new));
             let put = self.shared.with(|store, now| {
                 let unchanged = store.object(key) == Some(&old);
                 unchanged.then(|| store.put(new, now))
             });
             if let Some(put) = put {
-                return sound(put.and_then(decode));
+                return unwrap_own(put.and_then(decode));
             }
         }
     }
 
-    /// The object of that key, if there is one.
+    /// Returns the object with this key, if it exists.
     ///
     /// # Panics
     ///
-    /// If it is no `T`.
+    /// Panics if it cannot be decoded as a `T`.
     #[track_caller]
     pub fn object(&self, key: &ObjectKey) -> Option<T> {
         let object = self.shared.with(|store, _| store.object(key).cloned())?;
-        Some(sound(decode(object)))
+        Some(unwrap_own(decode(object)))
     }
 
-    /// All objects, in the order of their keys.
+    /// Returns all objects, sorted by key.
     ///
     /// # Panics
     ///
-    /// If one is no `T`.
+    /// Panics if one cannot be decoded as a `T`.
     #[track_caller]
     pub fn objects(&self) -> Vec<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// All objects as they were after that revision, in the order of their keys. Compacting forgets nothing here.
+    /// Returns all objects as of this revision, sorted by key. It works for compacted revisions, too.
     ///
     /// # Panics
     ///
-    /// If one is no `T`.
+    /// Panics if one cannot be decoded as a `T`.
     #[track_caller]
     pub fn objects_at(&self, revision: u64) -> Vec<T> {
         let objects = self.shared.with(|store, _| store.objects_at(revision));
-        sound(objects.into_iter().map(decode).collect())
+        unwrap_own(objects.into_iter().map(decode).collect())
     }
 }
 
 impl Shared {
-    /// Looks at the store, or changes it, and then wakes whom that concerns. `act` runs under the lock: nobody's code but ours.
+    /// Reads or changes the store, and then wakes the affected watches. `act` runs under the lock, so it must not call
+    /// user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {
@@ -254,7 +262,7 @@ impl Shared {
     }
 }
 
-/// The JSON of an object of the API.
+/// Serializes an API object.
 pub(crate) fn encode<T: Serialize>(object: &T) -> Result<Value, ApiError> {
     serde_json::to_value(object).map_err(ApiError::invalid_request).and_then(checked)
 }
@@ -271,9 +279,9 @@ fn checked(object: Value) -> Result<Value, ApiError> {
     }
 }
 
-/// What the test itself has brought: an error is a slip of its own.
+/// Unwraps the result of the test's own call, whose errors are mistakes of the test.
 #[track_caller]
-fn sound<T>(result: Result<T, ApiError>) -> T {
+fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
@@ -293,7 +301,7 @@ impl<T: Resource> Default for Collection<T> {
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
-    /// A collection of these objects, [`put`](Collection::put) in their order.
+    /// Creates a collection, and [`put`](Collection::put)s these objects in order.
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));

@@ -1,16 +1,16 @@
-//! Inputs from files, and what comes of changing them at random.
+//! Replays inputs from files, with random mutations.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Puts inputs through what reads bytes from outside: first each file of a folder, then as many changed ones. `check` panics at what
-/// must not be; the input is printed then, with where it came from.
+/// Runs `check` on the files of a folder, and then on mutated copies of them. Use it for parsers of untrusted bytes.
+/// `check` panics if it finds a bug. The input and its file are printed then.
 ///
-/// What is changed, and how, is the same in each run, so a test of it fails always or never. The variable `PINTLE_MUTATIONS` takes
-/// another number of inputs, for a longer look. All of it runs on a thread with 2 MiB of stack, as threads have by default, whatever the
-/// thread of the test has: what recurses too deeply ends the process.
+/// The mutations are the same in each run, so a test fails always or never. Set the variable `PINTLE_MUTATIONS` to
+/// change their number. Everything runs on a thread with a 2 MiB stack, the default for threads, whatever the stack of
+/// the test's thread. A recursion that is too deep ends the process.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ use std::thread;
 ///
 /// # Panics
 ///
-/// As `check` does; if the folder cannot be read or holds no file; and if there is no thread to be had.
+/// Panics if `check` panics, if the folder cannot be read or has no file, or if no thread can be started.
 pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[u8]) + Send) {
     let folder = folder.as_ref();
     let replayed = thread::scope(|scope| {
@@ -40,10 +40,10 @@ pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[
     replayed.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-#[allow(clippy::print_stderr, reason = "it is for whoever reads what a test says")]
+#[allow(clippy::print_stderr, reason = "output of a failed test")]
 fn replay(folder: &Path, mutations: u32, check: impl Fn(&[u8])) {
     let corpus = files(folder);
-    assert!(!corpus.is_empty(), "{} holds no input", folder.display());
+    assert!(!corpus.is_empty(), "{} contains no file", folder.display());
     let mutations = std::env::var("PINTLE_MUTATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(mutations);
     let run = |input: &[u8], origin: &dyn Fn() -> String| {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(input))) {
@@ -78,10 +78,10 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Bytes on which formats turn.
-const TURNING: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
+/// Bytes that are significant in common formats.
+const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
-/// Makes one change.
+/// Applies one mutation.
 fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
     let piece = |from: &[u8], random: &mut Random| {
@@ -91,8 +91,8 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     };
     match random.below(6) {
         0 if at < input.len() => input[at] ^= 1 << random.below(8),
-        1 if at < input.len() => input[at] = TURNING[random.below(TURNING.len())],
-        2 => input.insert(at, TURNING[random.below(TURNING.len())]),
+        1 if at < input.len() => input[at] = SIGNIFICANT[random.below(SIGNIFICANT.len())],
+        2 => input.insert(at, SIGNIFICANT[random.below(SIGNIFICANT.len())]),
         3 => {
             let end = (at + random.below(16)).min(input.len());
             input.drain(at..end);
@@ -108,11 +108,11 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// The generator SplitMix64.
+/// The SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
-    /// From 0 up to and without `end`, which is at least 1.
+    /// Returns a number from 0 to `end` exclusively. `end` must be at least 1.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_is_put_through_and_then_the_same_changes_of_them_in_each_run() {
+    fn corpus_files_and_deterministic_mutations_are_checked() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("b"), "second").unwrap();
         fs::write(folder.path().join("a"), "first").unwrap();
@@ -142,15 +142,15 @@ mod tests {
         };
         let seen = run();
         assert_eq!(seen[..2], [b"first".to_vec(), b"second".to_vec()]);
-        assert!(seen.iter().collect::<BTreeSet<_>>().len() > 150, "most changes are different");
+        assert!(seen.iter().collect::<BTreeSet<_>>().len() > 150, "most mutations are different");
         assert_eq!(seen, run());
     }
 
     #[test]
-    #[should_panic(expected = "what must not be")]
-    fn what_the_check_finds_fails_the_test() {
+    #[should_panic(expected = "a bug")]
+    fn panic_of_the_check_fails_the_test() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "first").unwrap();
-        replay_corpus(folder.path(), 1_000, |input| assert!(!input.contains(&0xff), "what must not be"));
+        replay_corpus(folder.path(), 1_000, |input| assert!(!input.contains(&0xff), "a bug"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a list and a watch of a [`Collection`](crate::Collection) give: streams, as the network's are.
+//! The streams that lists and watches of a [`Collection`](crate::Collection) return.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
 
-/// A page of a list: its metadata, and then its items.
+/// A page of a list: first its metadata, then its items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How it breaks when the parts are at their end.
+    /// How the page breaks after its last part.
     then: Break,
 }
 
@@ -33,7 +33,7 @@ impl Page {
         Self { parts: parts.into_iter(), then }
     }
 
-    /// The next part, or none at the end.
+    /// Returns the next part, or `None` at the end.
     ///
     /// # Cancel safety
     ///
@@ -64,7 +64,7 @@ impl Stream for Page {
 /// The events of a watch. Dropping it closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
-    /// Those of the client that opened it.
+    /// The faults of the client that opened the watch.
     faults: FaultScript,
     id: u64,
 }
@@ -74,7 +74,7 @@ impl Events {
         Self { shared, faults, id }
     }
 
-    /// The next event, or none at the end.
+    /// Returns the next event, or `None` at the end.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // A waker is foreign code: it goes when no lock is held.
+        // Dropping a waker runs foreign code, so do it without a lock.
         drop(unused);
         item
     }

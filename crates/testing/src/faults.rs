@@ -1,4 +1,4 @@
-//! What goes wrong, scripted.
+//! Fault injection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,30 +10,31 @@ use pintle_meta::{ApiError, Reason, Status};
 
 use crate::{RecordedRequest, Verb};
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is answered as it should be. It takes its turn among others.
+    /// The request succeeds. It uses up one place in the script.
     Pass,
-    /// It fails with this error, and nothing is done.
+    /// The request fails with this error, and nothing is done.
     Fails(ApiError),
-    /// It never arrives, and no answer comes.
+    /// The request never arrives, and no response comes.
     Lost,
-    /// It is done, and the answer is this error: say, [`ApiError::transport`] for a connection that broke meanwhile.
+    /// The request is executed, but the response is this error, such as [`ApiError::transport`] for a broken
+    /// connection.
     AnswerFails(ApiError),
-    /// It is done, and no answer comes.
+    /// The request is executed, but no response comes.
     AnswerLost,
-    /// It is done at once, and the answer takes this long, on tokio's clock.
+    /// The request is executed at once, but the response takes this long on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch that gives so many of its items, and then breaks. Other requests pass.
+    /// A page or a watch yields this many items and then breaks. Other requests pass.
     Breaks {
-        /// How many items come through.
+        /// The number of items before the break.
         after: usize,
-        /// What happens then.
+        /// How it breaks.
         how: Break,
     },
-    /// A streaming list that gives everything but the bookmark at its end. Other requests pass.
+    /// A streaming list yields everything except the bookmark at its end. Other requests pass.
     NoBookmark,
 }
 
@@ -42,21 +43,21 @@ pub enum Outcome {
 pub enum Break {
     /// It ends, as when a server closes it cleanly.
     End,
-    /// It stays open and says nothing more, as a connection does whose other end is gone.
+    /// It stays open without further items, as a connection whose peer is gone.
     Silent,
-    /// It fails and ends: by an event of type ERROR if the server says so, which is a [`Status`], else by an error of the stream.
+    /// It fails and ends. A [`Status`] error arrives as an event of type ERROR, other errors as an error of the stream.
     Fails(ApiError),
 }
 
 impl Outcome {
-    /// The server refuses the request, with this code and reason.
+    /// The server rejects the request with this code and reason.
     pub fn refused(code: u16, reason: Reason) -> Self {
         Self::Fails(Status::failure(code, reason, "refused by the test").into())
     }
 }
 
 impl Break {
-    /// The revision that a watch has come to is too old: 410.
+    /// The revision of the watch is too old: 410.
     pub fn expired() -> Self {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
@@ -67,9 +68,12 @@ impl Break {
     }
 }
 
-/// The script of faults of a [`Collection`](crate::Collection), or of one [`Client`](crate::Client) of it. Clones are the same script.
+/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are the
+/// same script.
 ///
-/// A request meets the first of these that applies: the cut of a client's connection; the first fault of the client's script that
+/// The first of these that applies determines the outcome of a request: a cut connection of the client, the client's
+/// first queued fault for the verb, the client's rule, and then the same three of the collection. The collection's
+/// script applies to the requests of all clients.
 /// is for its verb; the client's rule; and then the same of the collection, whose script is for the requests of all.
 ///
 /// # Examples
@@ -97,53 +101,54 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// Each for any verb, or for one.
+    /// Each applies to any verb, or to one.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// Those who read watches of the one that is cut off.
+    /// The wakers of watches of a client that is cut off.
     stalled: Vec<Waker>,
 }
 
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// The faults that the next requests meet, one each, whatever they ask for.
+    /// Queues faults for the next requests of any verb, one each.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// The faults that the next requests of one kind meet, one each.
+    /// Queues faults for the next requests of one verb, one each.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// The rule for all requests that no fault is lined up for. It takes the place of the rule before.
+    /// Sets the rule for requests without a queued fault. It replaces the previous rule.
     ///
-    /// The request is in the log by then. The rule is called without a lock held, on the task that sends the request; so it may
-    /// look at the collection, and a panic of it is one of that task. A collection that its own rule holds lives until it is healed.
+    /// When the rule is called, the request is already in the log. The rule is called without a lock, on the task that
+    /// sends the request. So it may use the collection, and a panic of it is a panic of that task. A rule that owns its
+    /// collection keeps it alive until `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
-        // It is the user's, and may do anything when dropped.
+        // Dropped without the lock, because the rule is user code.
         drop(old);
     }
 
-    /// From now on all requests are lost, and open watches say nothing.
+    /// From now on, all requests are lost, and open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
-    /// Nothing goes wrong any more: no cut, no rule, no faults lined up. Open watches go on where they were; what broke by
-    /// itself stays broken.
+    /// Removes all faults: the cut, the rule and the queued faults. Open watches continue where they were. Watches that
+    /// have broken stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
     }
 
-    /// The fault that `request` meets, if there is one.
+    /// Returns the fault for `request`, if there is one.
     pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
@@ -160,7 +165,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Whether watches have to be silent now. If so, `waker` is woken when they need not be any longer.
+    /// Returns whether watches must be silent now. If so, `waker` is woken when that ends.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

@@ -1,4 +1,4 @@
-//! Test controllers without a network: the objects of a resource in memory, clients that fail on demand, a stepped clock.
+//! Tests controllers without a network: in-memory objects of a resource, clients with fault injection, and a stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
@@ -18,17 +18,17 @@
 //! #[tokio::main(flavor = "current_thread")] // In a test: #[tokio::test(start_paused = true)].
 //! async fn main() -> Result<(), ApiError> {
 //!     let sites = Collection::from([site("blog")]);
-//!     sites.faults().next_of(Verb::List, [Outcome::Fails(ApiError::connection_refused("nobody is home"))]);
+//!     sites.faults().next_of(Verb::List, [Outcome::Fails(ApiError::connection_refused("no server"))]);
 //!
-//!     // What code under test does, here by hand. It is given `sites`, or a `sites.client("replica-1")`.
+//!     // The code under test would do this with `sites`, or with a `sites.client("replica-1")`.
 //!     assert!(sites.list(&ListOptions::default()).await.unwrap_err().is_connection_refused());
 //!     let mut page = sites.list(&ListOptions::default()).await?;
 //!     let Some(Ok(ListPart::Metadata(list))) = page.next().await else { panic!("no metadata") };
 //!     let Some(Ok(ListPart::Item(object))) = page.next().await else { panic!("no item") };
 //!     assert_eq!(object.decode::<Website>()?.metadata.name, "blog");
 //!
-//!     let from_there = WatchOptions { resource_version: list.resource_version, ..WatchOptions::default() };
-//!     let mut events = sites.watch(&from_there).await?;
+//!     let options = WatchOptions { resource_version: list.resource_version, ..WatchOptions::default() };
+//!     let mut events = sites.watch(&options).await?;
 //!     sites.put(site("shop"));
 //!     sites.break_watches(Break::expired());
 //!     assert!(matches!(events.next().await, Some(Ok(WatchEvent::Added(_)))));
@@ -41,38 +41,39 @@
 //! }
 //! ```
 //!
-//! # Nouns
+//! # Concepts
 //!
-//! - A [`Collection`] keeps the objects of one resource as an API server does. It is asked as a
-//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi), and changed behind everybody's back by its
-//!   own methods. A [`CollectionConfig`] makes one that is not as usual.
-//! - A [`Client`] is one of those who ask: it has a name in the log, and faults of its own.
-//! - A [`FaultScript`] says what goes wrong: an [`Outcome`] says what becomes of a request, a [`Break`] how a page or a watch ends.
-//! - A [`RecordedRequest`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
-//! - A [`Page`] and [`Events`] are what lists and watches give: streams.
-//! - A [`PanickingProvider`] is told metrics, and panics.
-//! - [`replay_corpus`] puts kept inputs, and changes of them, through what reads bytes from outside.
-//! - A [`SteppedClock`] is both clocks of a process, for who asks what time it is.
+//! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses it as a
+//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects directly with its
+//!   methods. [`CollectionConfig`] is its configuration.
+//! - A [`Client`] is one caller of a collection, with a name in the log and its own faults.
+//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request, and a [`Break`] is the end of a page or a watch.
+//! - A [`RecordedRequest`] is an entry of the log: a [`Call`] and its client. Faults can be queued by the call's [`Verb`].
+//! - A [`Page`] and [`Events`] are the streams that lists and watches return.
+//! - A [`PanickingProvider`] is a metrics provider that panics.
+//! - [`replay_corpus`] runs stored inputs and mutations of them through a parser.
+//! - A [`SteppedClock`] replaces both clocks of a process.
 //!
-//! # What it does as a kube-apiserver
+//! # Like a kube-apiserver
 //!
-//! - Each write has the next revision; one that changes nothing has none. A stale resourceVersion, another uid, a name that is taken
-//!   or missing are refused by the statuses of a real server.
-//! - An object with finalizers stays until the last is gone; a write of the main part leaves the status, and the other way round;
-//!   the generation goes up with everything but metadata and status, where there is a `spec`.
-//! - A watch from a revision tells all that came later, in order. With a selector, it tells what comes to match as added, and what
-//!   ceases to as deleted. Streaming lists, bookmarks, pages and expired revisions are as they are there.
+//! - Each write gets the next revision, except writes that change nothing. A stale resourceVersion, a wrong uid, and names that exist or
+//!   do not exist lead to the error statuses of a real server.
+//! - An object with finalizers stays until the last one is removed. An update of the main resource keeps the status, and an update of the
+//!   status keeps the rest. If the object has a `spec`, the generation increases with all changes except those to metadata and status.
+//! - A watch from a revision delivers all later events in order. With a selector, objects that start to match appear as added, and objects
+//!   that stop matching as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
 //!
-//! # What it does not
+//! # Unlike a kube-apiserver
 //!
-//! - There is no schema, no defaulting, no admission, and no other resource: no namespace has to exist, nothing is collected as
-//!   garbage. Deletions are immediate but for finalizers.
-//! - Patches are merge patches and apply patches, and others are refused with 415. An apply is merged as if it were a merge patch:
-//!   nobody owns fields, so there are no conflicts, and what an applier no longer mentions stays. Lists are replaced.
-//! - A field selector may name `metadata.name` and `metadata.namespace`.
-//! - A watch ends when it is broken, never by its timeout.
+//! - There is no schema, no defaulting, no admission and no other resource. Namespaces need not exist, and there is no garbage collection.
+//!   Deletions are immediate unless the object has finalizers.
+//! - Only merge patches and apply patches are supported; others fail with 415. An apply works like a merge patch: there is no field
+//!   ownership, so there are no conflicts, and fields that an applier no longer sets stay. Lists are replaced.
+//! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
+//!   [`selectable_fields`](CollectionConfig::selectable_fields).
+//! - A watch ends only when it is broken, never by its timeout.
 //!
-//! Where that matters, `pintle-apiserver` is a whole server in the test's process.
+//! Where these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 
 mod client;
 mod clock;
@@ -93,7 +94,7 @@ pub use faults::{Break, FaultScript, Outcome};
 pub use metrics::PanickingProvider;
 pub use request::{Call, RecordedRequest, Verb};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

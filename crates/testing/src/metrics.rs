@@ -1,10 +1,10 @@
-//! Metrics that fail.
+//! A metrics provider that panics.
 
 use std::any::Any;
 
 use pintle_metrics::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// A provider whose instruments panic whenever they are told something, and once more when they are dropped.
+/// A provider whose instruments panic on every use, and again when they are dropped.
 ///
 /// # Examples
 ///

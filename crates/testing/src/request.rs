@@ -1,4 +1,4 @@
-//! What was asked, by whom: the lines of the log.
+//! The request log.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use pintle_meta::{
 };
 use serde_json::Value;
 
-/// A request that was sent, whatever became of it.
+/// A request that was sent, whether or not it succeeded.
 ///
-/// It prints as one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`; with its client's name in front, if
-/// that has one: `replica-1 UPDATE team-a/blog`.
+/// It prints as one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`. If the client has a name,
+/// the line starts with it: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client); empty where the [`Collection`](crate::Collection) itself was asked.
+    /// The name of the [`Client`](crate::Client). Empty for requests to the [`Collection`](crate::Collection) itself.
     pub client: String,
-    /// What it asks for.
+    /// The call.
     pub call: Call,
 }
 
-/// What a [`RecordedRequest`] asks for, in full.
+/// The call of a [`RecordedRequest`], with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -48,7 +48,7 @@ pub enum Verb {
 }
 
 impl RecordedRequest {
-    /// What kind of call it is.
+    /// Returns the kind of the call.
     pub fn verb(&self) -> Verb {
         match self.call {
             Call::Get { .. } => Verb::Get,
@@ -62,7 +62,7 @@ impl RecordedRequest {
         }
     }
 
-    /// The object it is about; none for a list or a watch.
+    /// Returns the key of the object, or `None` for a list or a watch.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.call {
             Call::List { .. } | Call::Watch { .. } => None,

@@ -1,10 +1,10 @@
-//! What a server keeps of one resource: the objects, the log of their changes, and how far each watch has read it.
+//! The store of one resource: its objects, the log of changes, and the position of each watch in it.
 //!
-//! There is one truth, the log: watches, pages, and lists of the past read from it. Nothing here takes a lock, reads a clock or
-//! runs anybody's code.
+//! Watches, pages and lists of past revisions all read from the log. This module takes no lock, reads no clock and
+//! calls no user code.
 
+mod errors;
 mod read;
-mod refusal;
 mod select;
 mod watch;
 mod write;
@@ -25,11 +25,11 @@ pub(crate) use write::Edit;
 pub(crate) struct Store {
     pub(crate) resource: ApiResource,
     pub(crate) revision: u64,
-    /// Whether lists at revision "0" come whole, whatever their limit.
+    /// Whether lists at revision "0" ignore the limit.
     watch_cache: bool,
-    /// Fields that selectors may name beside those that the kind has by itself.
+    /// Fields that selectors may use, in addition to those of the kind.
     selectable_fields: Vec<String>,
-    /// Reads from before this revision are refused. The log keeps all the same: open watches go on, and tests look back.
+    /// Reads before this revision fail. The log is kept anyway, for open watches and for tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -40,7 +40,7 @@ pub(crate) struct Store {
 
 type Objects = BTreeMap<ObjectKey, Arc<Stored>>;
 
-/// An object as it was at one revision.
+/// An object at one revision.
 struct Stored {
     json: Value,
     bytes: Bytes,
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Something else got a revision.
+    /// Uses up a revision without a change.
     pub(crate) fn advance(&mut self) {
         self.revision += 1;
     }
@@ -84,24 +84,24 @@ impl Store {
         self.objects.len()
     }
 
-    /// The objects as they were after that revision, in the order of their keys.
+    /// Returns the objects as of this revision, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Whoever waits for a watch that has something to say by now, to be woken when no lock is held.
+    /// Returns the wakers of watches that have something to read, to be woken without a lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
-        self.watches.values_mut().filter(|watch| watch.has_news(end)).filter_map(|watch| watch.waker.take()).collect()
+        self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
     }
 
-    /// Checks that `key` is what a key of this resource has to be.
+    /// Checks that `key` is valid for this resource.
     fn check_key(&self, key: &ObjectKey) -> Result<(), ApiError> {
         let resource = &self.resource;
         let wrong = match (resource.scope, key.namespace()) {
-            _ if key.name().is_empty() => format!("one of the {resource} has no name"),
-            (Scope::Namespaced, None) => format!("{resource} live in namespaces, and {key:?} names none"),
-            (Scope::Cluster, Some(_)) => format!("{resource} live in no namespace, and {key:?} names one"),
+            _ if key.name().is_empty() => format!("an object of {resource} has no name"),
+            (Scope::Namespaced, None) => format!("{resource} are namespaced, but {key:?} has no namespace"),
+            (Scope::Cluster, Some(_)) => format!("{resource} are cluster-scoped, but {key:?} has a namespace"),
             _ => return Ok(()),
         };
         Err(ApiError::invalid_request(wrong))
@@ -130,7 +130,7 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// The same content at another revision: what an object that goes away is last seen as.
+    /// Returns the same content at another revision, for the last state of a deleted object.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -139,16 +139,16 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // The only maps in a `Value` have strings as keys, so this cannot fail.
+    // Maps in a `Value` have string keys, so this cannot fail.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// A field of an object's metadata, empty where it is absent or no text.
+/// Returns a metadata field, or an empty string if it is missing or not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// The key of an object, whatever its resource would have to say of it.
+/// Returns the key of an object without validating it.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(meta(object, "namespace"), meta(object, "name"))
 }

@@ -34,11 +34,11 @@ pub(crate) use observer::{Observer, Stamps};
 /// the queue that it was told of.
 ///
 /// ```
-/// use pintle_metrics::Memory;
+/// use pintle_metrics::InMemoryProvider;
 /// use pintle_workqueue::{MetricsStyle, QueueConfig, WorkQueue};
 /// use std::sync::Arc;
 ///
-/// let memory = Memory::new();
+/// let memory = InMemoryProvider::new();
 /// let queue: WorkQueue<&str> = WorkQueue::new(QueueConfig {
 ///     name: "websites".into(),
 ///     metrics: Some(Arc::new(memory.clone())),

@@ -38,7 +38,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     let mut found = BTreeMap::<&str, usize>::new();
     for source in sources.iter().filter(|source| source.is("rs")) {
-        let phrases = comments(&source.text).map(|text| markers(text)).sum::<usize>();
+        let phrases = comments(&source.text).map(markers).sum::<usize>();
         *found.entry(area(&source.path)).or_default() += phrases;
         findings.extend(odd_names(&source.text).map(|(line, what)| Finding::new(&source.path, line, what)));
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pintle::leaderelect::{LeaderElector, LockKind, ResourceLock};
 use pintle::prelude::*;
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -17,12 +17,12 @@ pub(super) struct Contender {
     pub(super) number: u64,
     pub(super) stop: CancellationToken,
     pub(super) run: JoinHandle<()>,
-    memory: Memory,
+    memory: InMemoryProvider,
 }
 
 impl Contender {
     pub(super) fn start(how: &Setting, lease: &str, number: u64, started: &mpsc::UnboundedSender<Start>) -> Self {
-        let (stop, memory, started) = (CancellationToken::new(), Memory::new(), started.clone());
+        let (stop, memory, started) = (CancellationToken::new(), InMemoryProvider::new(), started.clone());
         let config = election(&format!("{lease}-{number}"));
         let lock =
             cluster(how, &memory).lock(LockKind::Leases, format!("default/{lease}").as_str(), config.renew_deadline);
@@ -46,7 +46,7 @@ impl Contender {
 }
 
 /// How many requests were told to `memory`.
-pub(super) fn requests(memory: &Memory) -> f64 {
+pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }
 

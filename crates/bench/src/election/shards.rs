@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pintle::leaderelect::{LeaderElectorsConfig, Shard, ShardsConfig};
 use pintle::prelude::*;
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -77,7 +77,7 @@ fn start(how: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle
     // Who has which shard follows from these names alone.
     let electors = LeaderElectorsConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
-    let shares = cluster(how, &Memory::new()).shards("default", &name, config);
+    let shares = cluster(how, &InMemoryProvider::new()).shards("default", &name, config);
     let mut shares = shares.expect("a valid configuration");
     let ledger = ledger.clone();
     tokio::spawn(async move {

@@ -12,32 +12,32 @@ use tokio::time::timeout;
 
 use super::Inner;
 use crate::order::OrderPanic;
-use crate::panic::{catch, caught, told};
+use crate::panic::{catch, caught, message};
 use crate::requests::Queue;
 use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::Worker;
-use crate::{ControllerError, Leftover};
+use crate::{ControllerError, UnfinishedKeys};
 
-/// How long tasks that were dropped may take to be gone.
+/// How long to wait for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// One run, from its beginning until it is dropped.
+/// One run, from its start until it is dropped.
 pub(super) struct Run<'a> {
     inner: &'a Inner,
     queue: Queue,
     order_panic: OrderPanic,
-    /// Each ends with its source's number, and with what a panic said.
+    /// Each task returns the index of its source, and the message if the source panicked.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<()>,
     _running: Running<'a>,
 }
 
-/// Keeps a second run from beginning, and the queue from being dropped elsewhere: its limiter, order and metrics are a user's.
+/// Prevents a second run, and owns the last handle of the queue, whose limiter, order and metrics are user code.
 struct Running<'a> {
     inner: &'a Inner,
     queue: Option<Queue>,
-    /// What a panic said when the queue was dropped.
+    /// The panic message if dropping the queue panicked.
     panic: &'a OnceLock<String>,
 }
 
@@ -57,25 +57,25 @@ impl<'a> Run<'a> {
         Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
     }
 
-    /// Works until the stop, and ends after all tasks have.
+    /// Runs until the stop. Returns after all tasks have ended.
     pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
-        let ended = self.reconcile(pin!(stop.given_under(leadership)), leadership).await;
+        let ended = self.reconcile(pin!(stop.requested_or_term_ended(leadership)), leadership).await;
         if ended.is_err() {
-            stop.give();
+            stop.request();
         }
-        // First of all, so that no worker takes another key.
+        // First, so that no worker takes another key.
         self.inner.requests.wind_down();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped. It holds its permit, so the lease is not released, and a later run waits
-        // for it.
+        // A call that blocks its thread cannot be dropped. It keeps its leadership permit, so the lease is not
+        // released, and a later run waits for it.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
-        let unfinished = Leftover::of(&report);
+        let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
             if !unfinished.is_empty() {
-                tracing::info!(controller = self.inner.name, %unfinished, "stopped, and left keys for the next run");
+                tracing::info!(controller = self.inner.name, %unfinished, "stopped with unfinished keys, which the next run reconciles");
             }
             return ended;
         }
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = &mut stopped => return Ok(()),
-            settled = inner.settled() => settled?,
+            previous_runs_ended = inner.previous_runs_ended() => previous_runs_ended?,
         }
         let syncs = self.start_sources()?;
         tokio::select! {
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         for (key, priority) in inner.requests.take_kept() {
             self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
         }
-        tracing::info!(controller = inner.name, "caches are complete; reconciling");
+        tracing::info!(controller = inner.name, "caches are synced; starting workers");
         for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
             let worker = Worker {
                 controller: inner.name.clone(),
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
                 reconciler: inner.reconciler.clone(),
                 metrics: inner.metrics.clone(),
                 poll: inner.polls.worker(),
-                unheard: inner.unheard.clone(),
+                no_subscriber: inner.no_subscriber.clone(),
                 timeout: inner.config.reconcile_timeout,
                 leadership: leadership.cloned(),
             };
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // A block of its own, so that a panic of its drop is caught as well.
+                // In a block of its own, so that a panic while dropping it is caught too.
                 let run = async move {
                     run.await;
                 };
@@ -150,12 +150,12 @@ impl<'a> Run<'a> {
         Ok(syncs)
     }
 
-    /// Waits until something ends that should not.
+    /// Waits until a part ends that should not end.
     async fn fault(&mut self) -> Result<(), ControllerError> {
         let inner = self.inner;
         tokio::select! {
             biased;
-            panic = self.order_panic.told() => Err(inner.panicked("the order of its queue", panic)),
+            panic = self.order_panic.message() => Err(inner.panicked("the order of its queue", panic)),
             Some(ended) = self.feeds.join_next() => Err(match ended {
                 Ok((index, Ok(()))) => ControllerError::SourceEnded {
                     controller: inner.name.clone(),
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // One that ends without a panic has seen the end of the term before we did.
+            // A worker that ended without a panic has noticed the end of the term first.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
@@ -172,8 +172,8 @@ impl<'a> Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        // Whoever still holds the queue finds it closed.
-        let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Which is over at once.
+        // Other holders of the queue find it shut down.
+        let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();
         drop(queue);
@@ -184,14 +184,14 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // The one call.
+            // Only set once.
             _ = self.panic.set(panic);
         }
         self.inner.is_running.store(false, Ordering::Release);
     }
 }
 
-/// What the panic said by which a task ended.
+/// Returns the panic message of a failed task.
 fn why(error: JoinError) -> String {
-    error.try_into_panic().map_or_else(|error| error.to_string(), told)
+    error.try_into_panic().map_or_else(|error| error.to_string(), message)
 }

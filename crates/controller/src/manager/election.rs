@@ -1,4 +1,4 @@
-//! Who works: the leader, or everyone where there is no election.
+//! Runs the controllers on the leader, or on every replica if there is no election.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::team::Team;
 use crate::ManagerError;
+use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
-use crate::unheard::with_logs_of_here;
 
-/// What it is called in errors.
+/// The name in errors.
 pub(super) const NAME: &str = "the leader election";
 
-/// Records who became leader and who stopped, as Events about the lock: for [`LeaderElectionConfig::events`].
+/// Records who became leader and who stopped leading as Events about the lock, for [`LeaderElectionConfig::events`].
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ pub(super) const NAME: &str = "the leader election";
 /// use pintle_events::EventRecorder;
 /// use pintle_leaderelect::LeaderElectionConfig;
 ///
-/// fn told(recorder: EventRecorder) -> LeaderElectionConfig {
+/// fn message(recorder: EventRecorder) -> LeaderElectionConfig {
 ///     LeaderElectionConfig { events: Some(leader_events(recorder)), ..LeaderElectionConfig::default() }
 /// }
 /// ```
@@ -52,7 +52,7 @@ pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A [`LeaderElector`] with whatever lock.
+/// An object-safe [`LeaderElector`].
 pub(super) trait Election: Send {
     fn run<'a>(
         &'a mut self,
@@ -71,17 +71,17 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A term that has begun. The team works in it until the other side of `ended` is gone, and then sends that it is done.
-struct Begun {
+/// A term that has begun. The team works until the sender of `ended` is dropped, and then reports that it is done.
+struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
 }
 
-/// Has the team work while this replica leads, or all the time where there is no election.
+/// Runs the team while this replica leads, or all the time if there is no election.
 ///
-/// On a runtime with several threads, the election has a thread and a runtime of its own: reconciliations that block their threads
-/// cannot keep the term from being renewed, nor from being lost. On a runtime with one thread, it shares that.
-pub(super) async fn lead(
+/// On a multi-threaded runtime, the election has its own thread and runtime. Reconciliations that block their threads
+/// then prevent neither renewals nor the loss of a term. On a single-threaded runtime, the election shares it.
+pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
     stop: &CancellationToken,
@@ -98,7 +98,7 @@ pub(super) async fn lead(
     };
     let mut contest = contest.fuse();
     loop {
-        let Begun { leadership, mut ended } = tokio::select! {
+        let Term { leadership, mut ended } = tokio::select! {
             biased;
             over = &mut contest => return over,
             Some(term) = begun.recv() => term,
@@ -109,7 +109,7 @@ pub(super) async fn lead(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // The term may have ended meanwhile.
+            // The term may have ended in the meantime.
             _ = ended.send(());
         };
         tokio::select! {
@@ -120,15 +120,15 @@ pub(super) async fn lead(
     }
 }
 
-/// Contends until the stop, and sends each term that is won.
+/// Contends until the stop, and sends each term that it wins.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
-    terms: mpsc::UnboundedSender<Begun>,
+    terms: mpsc::UnboundedSender<Term>,
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // A replica whose calls cannot be ended does not lead again before they have.
+        // A replica with calls that cannot be ended does not lead again before they have ended.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -137,12 +137,12 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Without a receiver, the manager is gone, and all this with it.
-            _ = terms.send(Begun { leadership, ended });
+            // Without a receiver, the manager and this future are gone.
+            _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
         let ended = caught(election.run(&stop, Box::new(work))).await;
-        let ended = ended.map_err(|panic| failed(format!("it panicked: {panic}")))?;
+        let ended = ended.map_err(|panic| failed(format!("panicked: {panic}")))?;
         let reason = ended.map(|end| end.reason);
         if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = reason {
             tracing::warn!(%reason, "the last term was lost");
@@ -154,22 +154,22 @@ async fn contend(
 async fn on_its_own_thread(
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
 ) -> Result<(), ManagerError> {
-    let (told, result) = oneshot::channel();
+    let (sender, result) = oneshot::channel();
     let dropped = CancellationToken::new();
     let _dropped = dropped.clone().drop_guard();
-    let run = with_logs_of_here(move || {
+    let run = with_current_subscriber(move || {
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                _ = told.send(Err(failed(error)));
+                _ = sender.send(Err(failed(error)));
                 return;
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Without a receiver, nobody waits for it.
-            _ = told.send(ended);
+            // Without a receiver, no caller waits for the result.
+            _ = sender.send(ended);
         }
-        // What it has handed to threads for blocking work may take its time.
+        // Blocking tasks of the election may take longer.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;

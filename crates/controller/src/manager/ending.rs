@@ -1,4 +1,4 @@
-//! How a run of a manager ends.
+//! Collects the errors of a manager run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ManagerError;
 use crate::panic::catch;
 
-/// What went wrong until now.
+/// The failures so far.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Mutex<State>);
 
@@ -17,10 +17,11 @@ struct State {
 }
 
 impl Ending {
-    /// Something failed. The run ends with the first such error; all are logged.
+    /// Records a failure. The run returns the first one; all are logged.
     pub(super) fn fail(&self, error: ManagerError) {
-        let told = catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error that panicked: {panic}"));
-        tracing::error!(error = %told, "something failed, so the manager stops");
+        let text =
+            catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
+        tracing::error!(error = %text, "a part failed; stopping the manager");
         let mut state = self.lock();
         let later = match &state.failure {
             None => state.failure.replace(error),
@@ -32,12 +33,12 @@ impl Ending {
         }
     }
 
-    /// These did not end in their time.
-    pub(super) fn leave(&self, left: impl IntoIterator<Item = String>) {
+    /// Records parts that did not end in time.
+    pub(super) fn add_left(&self, left: impl IntoIterator<Item = String>) {
         self.lock().left.extend(left);
     }
 
-    /// How the run ended, if its stop could take as long as that.
+    /// Returns the result of the run, if the stop had this timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());
         if !left.is_empty() {
@@ -51,7 +52,7 @@ impl Ending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No step under the lock can panic half-way.
+        // No code under the lock can panic halfway, so the state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a manager tells those who ask: probes, and its own services.
+//! The status of a manager, for probes and services.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,11 @@ use pintle_leaderelect::ElectionStatus;
 
 use crate::Controller;
 
-/// How long a leader may go on without a renewal, beyond its lease, before it counts as hung: what core components use.
+/// How long a leader may miss renewals beyond its lease before it counts as hung. Kubernetes core components use the
+/// same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// What is known of a manager's parts. Clones share it; it is good from the manager's beginning, and after its end.
+/// The status of a manager's parts. Clones share it. It can be used before the manager starts and after it ends.
 ///
 /// # Examples
 ///
@@ -29,8 +30,8 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 ///
 /// let status = Manager::new().controller(controller).status();
 /// assert!(status.health().is_ok() && status.is_leader());
-/// let told = status.ready().to_string();
-/// assert_eq!(told, "[-]pod failed: pods: the first list is not complete\ncheck failed\n");
+/// let problems = status.ready().to_string();
+/// assert_eq!(problems, "[-]pod failed: pods: the first list is not complete\ncheck failed\n");
 /// ```
 #[derive(Clone, Default)]
 pub struct ManagerStatus {
@@ -57,7 +58,7 @@ impl ManagerStatus {
         self.lock().controllers.clone()
     }
 
-    /// Whether the process is alive: false only for a leader that hangs. What a liveness probe should answer.
+    /// Returns whether the process is alive, for a liveness probe. It fails only if this replica leads and hangs.
     pub fn health(&self) -> Health {
         let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
@@ -66,43 +67,43 @@ impl ManagerStatus {
         Health { checks: election.into_iter().collect() }
     }
 
-    /// Whether the replica could work if it led. What a readiness probe should answer. It is not ready while
+    /// Returns whether the replica could work if it led, for a readiness probe. The replica is not ready while
     ///
-    /// - a cache is not complete, or its informer has stopped;
-    /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date;
+    /// - a cache has not synced, or its informer has stopped,
+    /// - the lists and watches of a cache have failed for 2 minutes, so that it is not up to date, or
     /// - a reconciliation blocks its thread: see [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.controllers();
         let checks = controllers.iter().map(|controller| {
             let unsynced = controller.unsynced();
-            let mut told: Vec<_> =
+            let mut problems: Vec<_> =
                 unsynced.into_iter().map(|(source, problem)| format!("{source}: {problem}")).collect();
-            told.extend(controller.blocked());
-            let problem = (!told.is_empty()).then(|| told.join("; "));
+            problems.extend(controller.blocked());
+            let problem = (!problems.is_empty()).then(|| problems.join("; "));
             HealthCheck { name: controller.name().into(), problem }
         });
         Health { checks: checks.collect() }
     }
 
-    /// The election; none where there is none.
+    /// Returns the status of the election, if there is one.
     pub fn election(&self) -> Option<ElectionStatus> {
         self.lock().election.clone()
     }
 
-    /// Whether this replica's controllers may run now.
+    /// Returns whether this replica's controllers may run now.
     pub fn is_leader(&self) -> bool {
         self.election().is_none_or(|election| election.is_leader())
     }
 
     fn lock(&self) -> MutexGuard<'_, Parts> {
-        // No step under the lock can panic half-way.
+        // No code under the lock can panic halfway, so the state is consistent.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of copies, since a controller's metrics are a user's type.
+        // Format copies, because a controller's metrics are a user's type.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())
@@ -110,24 +111,24 @@ impl fmt::Debug for ManagerStatus {
     }
 }
 
-/// The outcome of some checks. Displayed as Kubernetes' components answer `/healthz?verbose`.
+/// The results of several checks. `Display` uses the format of `/healthz?verbose` of Kubernetes components.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// The checks.
     pub checks: Vec<HealthCheck>,
 }
 
-/// The outcome of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What was checked.
+    /// The name of the checked part.
     pub name: String,
-    /// What is wrong; none if all is well.
+    /// The problem, if there is one.
     pub problem: Option<String>,
 }
 
 impl Health {
-    /// Whether all is well.
+    /// Returns whether all checks passed.
     pub fn is_ok(&self) -> bool {
         self.checks.iter().all(|check| check.problem.is_none())
     }

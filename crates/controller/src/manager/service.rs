@@ -1,4 +1,4 @@
-//! What runs beside the controllers.
+//! Services, which run next to the controllers.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ManagerError;
 use crate::panic::caught;
 
-/// Something that runs for as long as the manager, on every replica.
+/// A service, which runs on every replica as long as the manager.
 pub(super) struct Service {
     name: String,
     run: Launch,
@@ -19,10 +19,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Services at work. They end when this is dropped.
+/// Running services. Dropping this ends them.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// Those that have not ended.
+    /// The names of the services that are running.
     names: Vec<Option<String>>,
 }
 
@@ -54,21 +54,21 @@ impl Services {
         Self { tasks, names }
     }
 
-    /// How the next one ended. None: all have.
+    /// Waits for the next service to end, and returns its result. Returns `None` if all have ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Nobody aborts one, so what was left of it panicked when it was dropped.
+            // Services are not aborted, so dropping the service's future panicked.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))
     }
 
-    /// The names of those that have not ended.
+    /// Returns the names of the services that are still running.
     pub(super) fn left(self) -> impl Iterator<Item = String> {
         self.names.into_iter().flatten().map(|name| format!("service {name:?}"))
     }

@@ -1,4 +1,4 @@
-//! What only the leader runs.
+//! The controllers, which only the leader runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::ending::Ending;
 use crate::blocking::Polls;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
-use crate::{Controller, ControllerError, Leftover, ManagerError};
+use crate::{Controller, ControllerError, ManagerError, UnfinishedKeys};
 
-/// How long a new term waits for the calls of the one before.
+/// How long a new term waits for the calls of the previous one.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// All controllers of a manager. They run within one future, so that none outlives it.
@@ -36,20 +36,20 @@ impl Team {
         }
     }
 
-    /// Runs all until the stop, or the end of the term. A failure gives the stop.
+    /// Runs all controllers until the stop or the end of the term. A failure requests the stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // Nothing to do is done until the stop.
-            return self.stop.given_under(leadership).await;
+            // Without controllers, there is nothing to do until the stop.
+            return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
-            tracing::error!("calls of the last term block their threads, so this term is given up: {}", self.blocked());
+            tracing::error!("calls of the last term block their threads; giving up this term: {}", self.blocked());
             return;
         }
         join_all(self.controllers.iter().map(|controller| self.run(controller, leadership))).await;
     }
 
-    /// Waits until all calls of earlier terms have ended, for as long as a stop would.
+    /// Waits until all calls of earlier terms have ended, for at most the time of a stop.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
         let limit = self.stop.timeout();
         for controller in &self.controllers {
@@ -66,43 +66,43 @@ impl Team {
 
     fn blocked(&self) -> String {
         let blocked = self.controllers.iter().filter_map(|controller| Some((controller.name(), controller.blocked()?)));
-        let told: Vec<_> = blocked.map(|(name, blocked)| format!("controller {name:?}: {blocked}")).collect();
-        told.join("; ")
+        let problems: Vec<_> = blocked.map(|(name, blocked)| format!("controller {name:?}: {blocked}")).collect();
+        problems.join("; ")
     }
 
     async fn run(&self, controller: &Controller, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // Where the term was lost and not stopped, the next term waits for what is left.
+            // After a lost term without a stop, the next term waits for the calls that are left.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
-                tracing::error!(%error, "a term has ended, but not all of its calls");
+                tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
             Err(ControllerError::StopTimedOut { controller, unfinished, .. }) => {
-                self.ending.leave([named(&controller, &unfinished)]);
+                self.ending.add_left([named(&controller, &unfinished)]);
             }
             Err(error) => self.fail(error),
         }
     }
 
-    /// The controllers that run.
-    pub(super) fn at_work(&self) -> Vec<String> {
+    /// Returns the names of the running controllers.
+    pub(super) fn running(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
         controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
     }
 
-    /// What a watchdog looks at.
+    /// Returns the polls for the watchdog.
     pub(super) fn polls(&self) -> Vec<Arc<Polls>> {
         self.controllers.iter().map(Controller::polls).collect()
     }
 
     fn fail(&self, error: ControllerError) {
         self.ending.fail(error.into());
-        self.stop.give();
+        self.stop.request();
     }
 }
 
-fn named(controller: &str, unfinished: &Leftover) -> String {
+fn named(controller: &str, unfinished: &UnfinishedKeys) -> String {
     match unfinished.is_empty() {
         true => format!("controller {controller:?}"),
         false => format!("controller {controller:?} ({unfinished})"),

@@ -1,4 +1,4 @@
-//! The objects of an informer as a source.
+//! Informers as sources.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -18,9 +18,9 @@ use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
 use crate::{LOW_PRIORITY, Requests, predicate};
 
-/// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
+/// The objects of an informer as a source, optionally filtered by [`Predicate`]s.
 ///
-/// A `&SharedInformer` turns into one wherever one is asked for.
+/// A `&SharedInformer` converts to a `Kind`.
 ///
 /// # Examples
 ///
@@ -45,12 +45,12 @@ pub struct Kind<T: Object> {
 }
 
 impl<T: Object> Kind<T> {
-    /// All events of `informer`.
+    /// Uses all events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
         Self { informer: informer.clone(), predicate: None }
     }
 
-    /// Only the events that `predicate` lets pass, and those before it.
+    /// Uses only the events that `predicate` passes, in addition to earlier predicates.
     #[must_use]
     pub fn when(self, predicate: impl Predicate<T>) -> Self {
         let predicate: Arc<dyn Predicate<T>> = match self.predicate {
@@ -60,12 +60,12 @@ impl<T: Object> Kind<T> {
         Self { predicate: Some(predicate), ..self }
     }
 
-    /// What the objects are.
+    /// Returns the resource of the objects.
     pub fn resource(&self) -> &ApiResource {
         self.informer.resource()
     }
 
-    /// The informer.
+    /// Returns the informer.
     pub fn informer(&self) -> &SharedInformer<T> {
         &self.informer
     }
@@ -83,27 +83,27 @@ impl<T: Object> fmt::Debug for Kind<T> {
     }
 }
 
-/// A [`Kind`] and what its events mean.
+/// A [`Kind`] with a handler for its events.
 pub(crate) struct KindSource<T: Object, H> {
     kind: Kind<T>,
     handler: Arc<H>,
-    /// Whether the keys are those of the objects themselves.
+    /// Whether the handler returns the key of the event's object.
     is_primary: bool,
     requests: OnceLock<Requests>,
     pump: Mutex<Option<Pump>>,
 }
 
-/// Reads one subscription, in runs and between them, so that no deletion is missed when nobody leads.
+/// Reads one subscription during and between runs, so that no deletion is missed while no replica leads.
 struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether it has read any event, which then was for an earlier run or for none.
+    /// Whether it has read an event, which then belonged to an earlier run or to none.
     has_read: Arc<AtomicBool>,
 }
 
 /// How long lists and watches may fail before the source is not ready.
-const TROUBLE: Duration = Duration::from_secs(120);
+const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, H: Handler<T>> KindSource<T, H> {
     pub(crate) fn new(kind: Kind<T>, handler: H, is_primary: bool) -> Self {
@@ -111,23 +111,23 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
     }
 
-    /// Starts the informer and the pump, unless they run.
-    fn pump<R>(&self, look: impl FnOnce(&Pump) -> R) -> R {
+    /// Starts the informer and the pump, unless they are running.
+    fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
-        // Nothing of a user's runs under the lock.
+        // No user code runs under this lock.
         let mut pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
         pump.take_if(|pump| pump.task.is_finished());
-        look(pump.get_or_insert_with(|| self.start_pump()))
+        with(pump.get_or_insert_with(|| self.start_pump()))
     }
 
     fn start_pump(&self) -> Pump {
         let mut events = self.kind.informer.subscribe();
         let (sync, has_read) = (events.sync_handle(), Arc::new(AtomicBool::new(false)));
-        let (teller, ended) = watch::channel(None);
+        let (sender, ended) = watch::channel(None);
         let (mapper, reads) = (self.mapper(), has_read.clone());
         let run = async move {
             while let Some(event) = events.next().await {
-                // Before the look, so that a run which begins after the look knows.
+                // Set this before mapping the event, so that a run that begins later knows about it.
                 reads.store(true, Ordering::SeqCst);
                 match mapper.requests.is_open() {
                     true => mapper.map(&event),
@@ -138,7 +138,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
         };
         let task = async move {
             let result = caught(run).await;
-            teller.send_replace(Some(result.clone()));
+            sender.send_replace(Some(result.clone()));
             result
         };
         Pump { task: AbortOnDropHandle::new(tokio::spawn(task)), ended, sync, has_read }
@@ -161,7 +161,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     }
 
     fn attach(&self, requests: &Requests) {
-        // The one call.
+        // Only set once.
         _ = self.requests.set(requests.clone());
     }
 
@@ -175,7 +175,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
             InformerState::Stopped { cause } => Some(format!("the informer has stopped: {cause}")),
             InformerState::Degraded { cause, since, .. } if has_synced => {
                 let lasts = Instant::now().into_std().saturating_duration_since(since);
-                (lasts >= TROUBLE).then(|| format!("not up to date for {} s: {cause}", lasts.as_secs()))
+                (lasts >= UNREADY_AFTER).then(|| format!("not up to date for {} s: {cause}", lasts.as_secs()))
             }
             _ if has_synced => None,
             InformerState::Degraded { cause, .. } => Some(cause.to_string()),
@@ -186,31 +186,31 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     fn start(&self, _: Requests) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // What the pump has read before is read once more, by a subscription of this run. The pump tells of all changes since.
-        let mut walk = has_read.then(|| self.kind.informer.subscribe());
-        let mut walk_sync = walk.as_ref().map(Subscription::sync_handle);
-        let mut walked = walk_sync.clone();
+        // A new subscription for this run replays what the pump has read before. The pump delivers all changes since.
+        let mut replay = has_read.then(|| self.kind.informer.subscribe());
+        let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
+        let mut replayed = replay_sync.clone();
         let informer = self.kind.informer.clone();
         let synced = Box::pin(async move {
-            informer.wait_for_sync().await.is_ok() && sync.synced().await && is_through(&mut walk_sync).await
+            informer.wait_for_sync().await.is_ok() && sync.synced().await && is_through(&mut replay_sync).await
         });
         let mapper = self.mapper();
         let run = Box::pin(async move {
-            while let Some(events) = &mut walk {
+            while let Some(events) = &mut replay {
                 tokio::select! {
                     biased;
-                    _ = is_through(&mut walked) => walk = None,
+                    _ = is_through(&mut replayed) => replay = None,
                     event = events.next() => match event {
                         Some(event @ ResourceEvent::Added { is_initial: true, .. }) => mapper.map(&event),
                         Some(_) => {}
-                        None => walk = None,
+                        None => replay = None,
                     }
                 }
                 tokio::task::coop::consume_budget().await;
             }
             let panic = match ended.wait_for(Option::is_some).await {
                 Ok(ended) => ended.clone().and_then(Result::err),
-                // The source is gone.
+                // The source was dropped.
                 Err(_) => None,
             };
             if let Some(panic) = panic {
@@ -221,15 +221,15 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     }
 }
 
-/// Waits until all that a subscription began with was read.
-async fn is_through(walk: &mut Option<SyncHandle>) -> bool {
-    match walk {
+/// Waits until the subscription has delivered its initial objects.
+async fn is_through(replay: &mut Option<SyncHandle>) -> bool {
+    match replay {
         Some(sync) => sync.synced().await,
         None => true,
     }
 }
 
-/// What the events of a kind mean to a controller.
+/// Maps the events of a kind to keys.
 struct Mapper<T, H> {
     source: String,
     predicate: Option<Arc<dyn Predicate<T>>>,
@@ -249,8 +249,8 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         });
     }
 
-    /// Keeps the keys of an event that the present objects do not yield at the beginning of the next run: those of objects that are
-    /// gone, and those that an object yielded before an update.
+    /// Keeps keys that the next run would not derive from existing objects: keys of deleted objects, and keys that an
+    /// object yielded before an update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -283,7 +283,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
     }
 
-    /// What a user's function does to one event must not cost all others.
+    /// A panic of a user function for one event must not affect the others.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             let source = &self.source;
@@ -292,7 +292,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     }
 }
 
-/// Nothing has happened to an object of a first list, or of a resync: what has may go first.
+/// Objects of a first list or a resync may not have changed, so changed objects come first.
 fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
         ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,
@@ -301,8 +301,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Whether an event of the reconciled object ends a back-off at once: a reconciler does not write the spec of its object, nor does
-/// it create or delete it.
+/// Returns whether an event of the reconciled object ends its back-off at once. A reconciler does not write the spec of
+/// its own object, nor create or delete it.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,

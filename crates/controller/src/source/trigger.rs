@@ -1,4 +1,4 @@
-//! A source that is fed by hand.
+//! A source that the program feeds.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -11,11 +11,11 @@ use super::{Feed, Source};
 use crate::Requests;
 use crate::requests::WeakRequests;
 
-/// A source that is fed by hand, from anywhere: controller-runtime's `Channel`.
+/// A source that the program feeds from any thread, as controller-runtime's `Channel`.
 ///
-/// Clones are the same trigger. It may feed several controllers: each of them gets each key. Keys that come while a controller does
-/// not run are kept, each once, for its next run. Keys that come before any controller of the trigger has run reach all controllers
-/// that are built by then.
+/// Clones are handles to the same trigger. It may feed several controllers, each of which gets each key. Keys that
+/// arrive while a controller is not running are kept for its next run, each once. Keys that arrive before any
+/// controller of the trigger has run reach all controllers that have been built by then.
 ///
 /// # Examples
 ///
@@ -47,17 +47,17 @@ struct State {
     controllers: Vec<WeakRequests>,
     /// Whether one of the controllers has run.
     has_run: bool,
-    /// The keys for controllers that are built later: those before the first run, and those without any controller.
+    /// Keys for controllers that are built later: those from before the first run, and those without any controller.
     waiting: BTreeSet<ObjectKey>,
 }
 
 impl Trigger {
-    /// A source that nobody listens to yet.
+    /// Creates a trigger without a controller.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Has `key` reconciled by each controller of this trigger.
+    /// Reconciles `key` in each controller of this trigger.
     pub fn trigger(&self, key: ObjectKey) {
         let mut state = self.lock();
         let controllers = state.live();
@@ -69,7 +69,7 @@ impl Trigger {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No step under the lock can panic half-way.
+        // No code under the lock can panic halfway, so the state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,7 +89,7 @@ impl Source for Trigger {
     fn attach(&self, requests: &Requests) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // Twice in one controller is once.
+        // Adding the trigger twice to one controller counts once.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

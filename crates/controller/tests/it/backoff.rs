@@ -1,4 +1,4 @@
-//! Retries and changes: which of them ends a back-off.
+//! Which changes end a back-off and which wait for the retry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,15 @@ use pintle_controller::{Action, Controller, Kind, ReconcileError, Trigger, predi
 use pintle_meta::{ApiError, Reason, Status};
 use pintle_testing::Collection;
 
-use crate::recorder::{Recorder, Told, pass, run};
+use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// A site that fails after each of its calls has written an annotation of it.
+/// A reconciler that writes an annotation of its site and then fails.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Without a back-off, time would not go on.
+        // Without a back-off, the paused clock would never advance.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
@@ -26,8 +26,8 @@ fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'stat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_writes_its_object_and_fails_backs_off() {
-    for error in [|told| ReconcileError::new(told), |told| ReconcileError::terminal(told)]
+async fn call_that_writes_its_object_and_fails_backs_off() {
+    for error in [|text| ReconcileError::new(text), |text| ReconcileError::terminal(text)]
         as [fn(&'static str) -> ReconcileError; 2]
     {
         let (sites, calls) = (sites_named(&["x"]), Recorder::new());
@@ -41,7 +41,7 @@ async fn a_call_that_writes_its_object_and_fails_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_writes_a_child_and_fails_backs_off() {
+async fn call_that_writes_a_child_and_fails_backs_off() {
     let sites = sites_named(&[]);
     let site = sites.put(Site::named("x"));
     let children = Collection::<Child>::default();
@@ -61,7 +61,7 @@ async fn a_call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// How long after a change the site is reconciled that has failed for long.
+/// Returns how many seconds after a change a site with many failures is reconciled.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));
@@ -72,7 +72,7 @@ async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
     let begun = tokio::time::Instant::now();
-    assert_eq!(calls.take().len(), 1, "the retry that was due");
+    assert_eq!(calls.take().len(), 1, "the pending retry");
     change(&sites, &trigger);
     while calls.take().is_empty() {
         pass(0.01).await;
@@ -81,7 +81,7 @@ async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_generation_a_deletion_and_a_trigger_end_a_back_off_at_once() {
+async fn generation_deletion_and_trigger_end_a_backoff_at_once() {
     let generation = |sites: &Collection<Site>, _: &Trigger| {
         sites.change(&key("x"), |site| site.metadata.generation += 1);
     };
@@ -91,13 +91,13 @@ async fn a_new_generation_a_deletion_and_a_trigger_end_a_back_off_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_change_ends_a_back_off_unless_it_comes_right_after_the_failure() {
+async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!(after(|sites, _| touch(sites, "x"), 6.0).await < 0.1);
     assert!(after(|sites, _| touch(sites, "x"), 1.0).await > 300.0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_was_reconciled_is_not_retried_once_more() {
+async fn reconciled_change_is_not_retried_again() {
     let (sites, calls) = (sites_named(&["x"]), Recorder::new());
     let is_mended = Arc::new(AtomicUsize::new(0));
     let mended = is_mended.clone();
@@ -116,7 +116,7 @@ async fn a_change_that_was_reconciled_is_not_retried_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_urgent_change_during_a_call_that_fails_is_reconciled_at_once() {
+async fn urgent_change_during_a_failing_call_is_reconciled_immediately() {
     let (sites, calls) = (sites_named(&["x"]), Recorder::taking(10.0));
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
@@ -132,20 +132,20 @@ async fn an_urgent_change_during_a_call_that_fails_is_reconciled_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_retried_and_is_no_error() {
-    let (sites, calls, told) = (sites_named(&["x"]), Recorder::new(), Told::default());
+async fn conflict_is_retried_and_not_counted_as_error() {
+    let (sites, calls, metrics) = (sites_named(&["x"]), Recorder::new(), TestMetrics::default());
     let tries = AtomicUsize::new(0);
     calls.plan("x", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
         0 => Err(ReconcileError::from(ApiError::from(Status::failure(409, Reason::Conflict, "changed")))),
         1 => Err(ReconcileError::new(Wrapped(ApiError::from(Status::failure(409, Reason::Conflict, "changed"))))),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(60.0).await;
-    assert_eq!((calls.take().len(), told.results()), (3, [1.0, 0.0, 0.0]));
-    assert_eq!(told.0.value("controller_runtime_reconcile_total", &[("result", "conflict")]), Some(2.0));
-    assert_eq!(told.numbers(["reconcile_errors_total"]), [0.0]);
+    assert_eq!((calls.take().len(), metrics.results()), (3, [1.0, 0.0, 0.0]));
+    assert_eq!(metrics.0.value("controller_runtime_reconcile_total", &[("result", "conflict")]), Some(2.0));
+    assert_eq!(metrics.numbers(["reconcile_errors_total"]), [0.0]);
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +153,7 @@ async fn a_conflict_is_retried_and_is_no_error() {
 struct Wrapped(#[source] ApiError);
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_not_retried_before_the_server_wants_it() {
+async fn retry_waits_for_the_servers_retry_after() {
     let (sites, calls) = (sites_named(&["x", "y", "z"]), Recorder::new());
     let throttled = |seconds| {
         let mut error = ApiError::from(Status::failure(429, Reason::TooManyRequests, "later"));

@@ -10,10 +10,10 @@ use pintle_leaderelect::{LeaderElectionConfig, Lease};
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::Told;
+use crate::recorder::TestMetrics;
 use crate::support::{elector_of, holder, key, usurp};
 
-/// A door that threads wait at.
+/// A gate that blocks threads until it opens.
 #[derive(Clone, Default)]
 struct Door(Arc<(Mutex<bool>, Condvar)>);
 
@@ -31,7 +31,7 @@ impl Door {
     }
 }
 
-/// A controller whose calls for a key block their thread until its door opens, and how often it was called.
+/// Returns a controller whose calls block their thread until the door opens, with the keys that it was called for.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -47,15 +47,15 @@ fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<
     (trigger, controller, calls)
 }
 
-fn soon(told: &Told) -> ControllerConfig {
-    ControllerConfig { blocked_after: Duration::from_millis(20), ..told.config() }
+fn soon(metrics: &TestMetrics) -> ControllerConfig {
+    ControllerConfig { blocked_after: Duration::from_millis(20), ..metrics.config() }
 }
 
-/// Waits for something that other threads bring about.
+/// Blocks until other threads make the condition true.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} in vain");
+        assert!(start.elapsed() < Duration::from_secs(60), "timed out: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
@@ -71,30 +71,30 @@ fn short_lease(identity: &str) -> LeaderElectionConfig {
 }
 
 #[test]
-fn a_call_that_blocks_its_thread_is_counted_and_makes_the_replica_unready() {
-    let (door, told) = (Door::default(), Told::default());
-    let (trigger, controller, _) = blocking(&door, soon(&told));
+fn blocking_call_is_counted_and_makes_replica_unready() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // All threads are blocked, so no task could tell.
+    // All runtime threads are blocked, so no task can check this.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
     trigger.trigger(key("blocks"));
-    until("it is counted", || told.numbers(["blocked_workers"]) == [1.0]);
+    until("the blocked call is counted", || metrics.numbers(["blocked_workers"]) == [1.0]);
     let ready = status.ready().to_string();
     assert!(ready.contains("[-]hand failed: the call for ns/blocks has blocked its thread for 0 s"), "{ready}");
     door.open();
-    until("it lets go", || told.numbers(["blocked_workers"]) == [0.0]);
+    until("the call is unblocked", || metrics.numbers(["blocked_workers"]) == [0.0]);
     assert!(status.ready().is_ok(), "{}", status.ready());
     stop.cancel();
     runtime.block_on(run).unwrap().unwrap();
 }
 
 #[test]
-fn blocked_threads_do_not_keep_the_lease_from_being_renewed() {
-    let (door, told) = (Door::default(), Told::default());
-    let (trigger, controller, calls) = blocking(&door, soon(&told));
+fn lease_is_renewed_while_threads_are_blocked() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let manager =
         Manager::new().controller(controller).leader_election(elector_of(&leases.client("a"), short_lease("a")));
@@ -103,11 +103,11 @@ fn blocked_threads_do_not_keep_the_lease_from_being_renewed() {
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
     trigger.trigger(key("blocks"));
-    until("it is called", || !calls.lock().unwrap().is_empty());
+    until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // Many more renewals than a term lasts without any.
-    until("it is renewed", || {
+    // Many more renewals than fit into one lease duration.
+    until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
     });
@@ -119,9 +119,9 @@ fn blocked_threads_do_not_keep_the_lease_from_being_renewed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_replica_whose_lost_term_cannot_end_leaves_the_lease_to_others_and_works_once_it_has_ended() {
-    let (door, told) = (Door::default(), Told::default());
-    let (trigger, controller, calls) = blocking(&door, soon(&told));
+async fn replica_with_blocked_call_contends_only_after_it_ended() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let manager =
         Manager::new().controller(controller).leader_election(elector_of(&leases.client("a"), short_lease("a")));
@@ -130,38 +130,39 @@ async fn a_replica_whose_lost_term_cannot_end_leaves_the_lease_to_others_and_wor
     let run = tokio::spawn(async move { manager.run(&token).await });
     trigger.trigger(key("blocks"));
     let is_called = calls.clone();
-    let waits = move || until("it is called", || !is_called.lock().unwrap().is_empty());
+    let waits = move || until("the reconciler is called", || !is_called.lock().unwrap().is_empty());
     tokio::task::spawn_blocking(waits).await.unwrap();
     usurp(&leases, "stranger");
     trigger.trigger(key("next"));
-    // The stranger does not renew, so the lease is free before long.
+    // The other holder does not renew, so the lease expires soon.
     let (seen, held) = (status.clone(), leases.clone());
     let waits = move || {
-        until("it is lost", || !seen.is_leader());
-        until("it is free", || holder(&held).is_empty());
+        until("leadership is lost", || !seen.is_leader());
+        until("the lease is free", || holder(&held).is_empty());
     };
     tokio::task::spawn_blocking(waits).await.unwrap();
     assert!(status.ready().to_string().contains("ns/blocks"), "{}", status.ready());
     assert_eq!(*calls.lock().unwrap(), ["blocks"]);
     door.open();
     let is_called = calls.clone();
-    let waits = move || until("it works again", || is_called.lock().unwrap().iter().any(|name| name == "next"));
+    let waits =
+        move || until("the next key is reconciled", || is_called.lock().unwrap().iter().any(|name| name == "next"));
     tokio::task::spawn_blocking(waits).await.unwrap();
     stop.cancel();
     run.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_manager_whose_lost_term_cannot_end_fails_in_the_time_of_a_stop() {
-    let (door, told) = (Door::default(), Told::default());
-    let (trigger, controller, calls) = blocking(&door, soon(&told));
+async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(100), exit_if_blocked: false };
     let manager = Manager::new().config(config).controller(controller);
     let manager = manager.leader_election(elector_of(&leases.client("a"), short_lease("a")));
     let run = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     trigger.trigger(key("blocks"));
-    let waits = move || until("it is called", || !calls.lock().unwrap().is_empty());
+    let waits = move || until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     tokio::task::spawn_blocking(waits).await.unwrap();
     usurp(&leases, "stranger");
     let error = run.await.unwrap().unwrap_err().to_string();
@@ -170,19 +171,19 @@ async fn a_manager_whose_lost_term_cannot_end_fails_in_the_time_of_a_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_run_ends_though_a_call_blocks_its_thread_and_the_next_run_fails_in_time() {
-    let (door, told) = (Door::default(), Told::default());
+async fn run_ends_despite_blocked_call_and_next_run_fails() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
     let limits = ControllerConfig {
         graceful_shutdown_timeout: Duration::from_millis(1),
         cache_sync_timeout: Some(Duration::from_millis(100)),
-        ..soon(&told)
+        ..soon(&metrics)
     };
     let (trigger, controller, calls) = blocking(&door, limits);
     let stop = CancellationToken::new();
     let (again, token) = (controller.clone(), stop.clone());
     let run = tokio::spawn(async move { again.run(&token).await });
     ["blocks", "next"].into_iter().for_each(|name| trigger.trigger(key(name)));
-    let waits = move || until("it is called", || !calls.lock().unwrap().is_empty());
+    let waits = move || until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     tokio::task::spawn_blocking(waits).await.unwrap();
     stop.cancel();
     let error = run.await.unwrap().unwrap_err().to_string();
@@ -194,21 +195,23 @@ async fn a_run_ends_though_a_call_blocks_its_thread_and_the_next_run_fails_in_ti
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
-/// The test runs its own program once more, as a process whose reconciler never lets go of its thread.
+/// Runs this test program again, as a process whose reconciler blocks its thread forever.
 #[test]
-fn the_process_ends_in_the_time_of_a_stop_though_a_call_blocks_its_thread() {
+fn process_exits_after_stop_timeout_when_a_call_blocks() {
     if env::var_os(CHILD).is_some() {
         return block_forever();
     }
-    let name = "blocking::the_process_ends_in_the_time_of_a_stop_though_a_call_blocks_its_thread";
+    let name = "blocking::process_exits_after_stop_timeout_when_a_call_blocks";
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
     let output = child.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        told.contains("pintle: the stop is over") && told.contains("controller \"hand\"") && told.contains("ns/blocks"),
-        "{told}"
+        text.contains("pintle: the stop timed out")
+            && text.contains("controller \"hand\"")
+            && text.contains("ns/blocks"),
+        "{text}"
     );
 }
 
@@ -222,10 +225,12 @@ fn block_forever() {
         let token = stop.clone();
         trigger.trigger(key("blocks"));
         let run = tokio::spawn(async move { manager.run(&token).await });
-        tokio::task::spawn_blocking(move || until("it is called", || !calls.lock().unwrap().is_empty())).await.unwrap();
+        tokio::task::spawn_blocking(move || until("the reconciler is called", || !calls.lock().unwrap().is_empty()))
+            .await
+            .unwrap();
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // As at the end of `main`: it waits for the thread, for ever.
+    // As at the end of `main`: the drop would wait for the thread forever.
     drop(runtime);
 }

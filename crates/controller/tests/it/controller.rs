@@ -1,4 +1,4 @@
-//! From a change to a call of the reconciler.
+//! From changes to calls of the reconciler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use pintle_testing::Collection;
 use pintle_workqueue::Priority;
 
 use crate::log::Log;
-use crate::recorder::{Recorder, Told, pass, run};
+use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, delete_unseen, forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
-async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
+async fn objects_are_reconciled_at_start_and_after_each_change() {
     let sites = sites_named(&["a", "b", "c"]);
     let calls = Recorder::new();
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
@@ -31,7 +31,7 @@ async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_of_a_deleted_object_is_reconciled() {
+async fn key_of_a_deleted_object_is_reconciled() {
     let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
     let informer = informer(&sites);
@@ -46,7 +46,7 @@ async fn the_key_of_a_deleted_object_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_no_watch_told_is_reconciled() {
+async fn deletion_missed_by_the_watch_is_reconciled() {
     let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
     let controller = Controller::of(Kind::of(&informer(&sites)).when(ResourceVersionChanged)).reconciler(calls.clone());
@@ -58,7 +58,7 @@ async fn a_deletion_that_no_watch_told_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_all_caches_are_complete() {
+async fn reconciles_start_after_all_caches_have_synced() {
     let sites = sites_named(&["a"]);
     let children = Collection::<Child>::default();
     forbid(children.faults());
@@ -72,7 +72,7 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
-    // A missing permission may come: nothing has to be started anew.
+    // When permissions are granted later, the controller continues without a restart.
     children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -80,7 +80,7 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_whose_informer_has_ended_is_not_complete_any_more() {
+async fn source_is_unsynced_after_its_informer_stopped() {
     let informer = informer(&sites_named(&["a"]));
     let controller = Controller::of(&informer).reconciler(Recorder::new());
     let _running = run(&controller).await;
@@ -92,7 +92,7 @@ async fn a_source_whose_informer_has_ended_is_not_complete_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_a_dependent_reconciles_its_owner() {
+async fn change_of_a_dependent_reconciles_its_owner() {
     let sites = sites_named(&[]);
     let site = sites.put(Site::named("site"));
     let children = Collection::<Child>::default();
@@ -108,11 +108,11 @@ async fn a_change_of_a_dependent_reconciles_its_owner() {
     assert!(calls.take().is_empty());
     assert!(children.remove(&key("child")));
     pass(1.0).await;
-    assert_eq!(calls.take(), ["site"], "a child that is deleted by hand has to be made again");
+    assert_eq!(calls.take(), ["site"], "the owner must recreate a deleted child");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
+async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     let sites = sites_named(&[]);
     let children = Collection::<Child>::default();
     let old = sites.put(Site::named("site"));
@@ -125,14 +125,14 @@ async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // It is in the way of the child that the new owner needs, until the garbage collector has removed it.
+    // The old child blocks the new one until the garbage collector has removed it.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watched_object_reconciles_what_a_function_names() {
+async fn watched_object_reconciles_the_mapped_keys() {
     let sites = sites_named(&["a"]);
     let children = Collection::<Child>::default();
     let calls = Recorder::new();
@@ -150,7 +150,7 @@ async fn a_watched_object_reconciles_what_a_function_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_costs_one_event() {
+async fn panicking_handler_skips_only_one_event() {
     let (log, _guard) = Log::here();
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
@@ -169,14 +169,14 @@ async fn a_handler_that_panics_costs_one_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
+async fn concurrency_is_limited_and_key_calls_never_overlap() {
     let names: Vec<_> = (0..20).map(|index| format!("site-{index}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    // It panics when a key is reconciled twice at once.
+    // The recorder panics if two calls for a key overlap.
     let calls = Recorder::taking(1.0);
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites))
-        .config(ControllerConfig { max_concurrent_reconciles: 4, ..told.config() })
+        .config(ControllerConfig { max_concurrent_reconciles: 4, ..metrics.config() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     for _ in 0..50 {
@@ -185,12 +185,12 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
     }
     pass(30.0).await;
     assert_eq!(calls.most_running(), 4);
-    assert_eq!(told.numbers(["reconcile_panics_total", "max_concurrent_reconciles"]), [0.0, 4.0]);
+    assert_eq!(metrics.numbers(["reconcile_panics_total", "max_concurrent_reconciles"]), [0.0, 4.0]);
     assert!(calls.take().len() >= 40);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_during_a_call_is_followed_by_one_more() {
+async fn change_during_a_call_leads_to_one_more_call() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
     let controller = Controller::of(&informer(&sites))
@@ -204,7 +204,7 @@ async fn a_change_during_a_call_is_followed_by_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_always_want_to_come_again_are_served_evenly() {
+async fn keys_that_always_requeue_are_served_evenly() {
     let names: Vec<_> = (0..50).map(|index| format!("site-{index:02}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(0.001);
@@ -220,23 +220,23 @@ async fn keys_that_always_want_to_come_again_are_served_evenly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_comes_again_when_the_action_says_or_when_something_changes_before() {
+async fn requeue_after_waits_for_the_delay_or_a_change() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(10))));
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(4.0).await;
     touch(&sites, "a");
     pass(25.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
     assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
-    assert_eq!(told.results(), [0.0, times.len() as f64, 0.0]);
+    assert_eq!(metrics.results(), [0.0, times.len() as f64, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
+async fn trigger_keeps_keys_until_the_controller_runs() {
     let calls = Recorder::new();
     let trigger = Trigger::new();
     let controller = Controller::named("by-hand").source(trigger.clone()).reconciler(calls.clone());
@@ -257,7 +257,7 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_controller_of_a_trigger_gets_each_key() {
+async fn every_controller_of_a_trigger_gets_each_key() {
     let trigger = Trigger::new();
     let (a, b) = (Recorder::new(), Recorder::new());
     let named = |name: &str, calls: &Recorder| {
@@ -278,7 +278,7 @@ async fn each_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // A controller that is gone takes none with it.
+    // A stopped controller takes no keys from the others.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));
@@ -288,7 +288,7 @@ async fn each_controller_of_a_trigger_gets_each_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_default_a_change_goes_before_the_first_list_and_starves_none() {
+async fn default_order_prefers_changes_and_starves_no_key() {
     let names: Vec<_> = (0..1_000).map(|index| format!("site-{index:03}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(0.1);
@@ -299,7 +299,7 @@ async fn by_default_a_change_goes_before_the_first_list_and_starves_none() {
     sites.put(Site::named("urgent"));
     pass(0.35).await;
     assert!(calls.take().contains(&"urgent".to_owned()));
-    // Changes that leave no time for anything else.
+    // Enough changes to occupy the worker all the time.
     for _ in 0..4_000 {
         sites.put(Site::named("busy"));
         sites.put(Site::named("busier"));
@@ -312,7 +312,7 @@ async fn by_default_a_change_goes_before_the_first_list_and_starves_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_an_order_by_priority_a_change_goes_before_the_first_list() {
+async fn priority_order_puts_changes_before_the_first_list() {
     let names: Vec<_> = (0..100).map(|index| format!("site-{index:03}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(1.0);

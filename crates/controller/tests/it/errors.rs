@@ -1,11 +1,11 @@
-//! What fails, and when it is tried again.
+//! Errors and retries.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, ReconcileRequest};
 
-use crate::recorder::{Recorder, Told, pass, run};
+use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{informer, sites_named, touch};
 
 fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
@@ -14,7 +14,7 @@ fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
+async fn delay_doubles_with_each_error_and_success_resets_it() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     let tries = AtomicU32::new(0);
@@ -27,27 +27,27 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
         6 => Err(ReconcileError::new("once more")),
         _ => Ok(Action::await_change()),
     });
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(60.0).await;
     let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
     for (found, expected) in millis(calls.take_timed()).into_iter().zip(expected) {
-        // tokio's timer has a granularity of a millisecond.
+        // tokio's timer has a resolution of a millisecond.
         assert!((expected..=expected + 10).contains(&found), "{found} instead of {expected}");
     }
-    assert_eq!(told.results(), [1.0, 1.0, 6.0]);
-    assert_eq!(told.numbers(["reconcile_errors_total", "reconcile_panics_total"]), [6.0, 0.0]);
-    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(7.0), "after six errors, and when the action said");
+    assert_eq!(metrics.results(), [1.0, 1.0, 6.0]);
+    assert_eq!(metrics.numbers(["reconcile_errors_total", "reconcile_panics_total"]), [6.0, 0.0]);
+    assert_eq!(metrics.0.value("workqueue_retries_total", &[]), Some(7.0), "six errors and one requeue_after");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_delays_no_other() {
+async fn failing_key_does_not_delay_other_keys() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("never")));
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(100.0).await;
     calls.take();
@@ -57,72 +57,73 @@ async fn a_key_that_fails_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_error_waits_for_a_change() {
+async fn terminal_error_waits_for_a_change() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Err(ReconcileError::terminal("the spec makes no sense")));
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(10_000.0).await;
     assert_eq!(calls.take(), ["a"]);
     touch(&sites, "a");
     pass(1.0).await;
     assert_eq!(calls.take(), ["a"]);
-    assert_eq!(told.numbers(["reconcile_errors_total", "terminal_reconcile_errors_total"]), [2.0, 2.0]);
-    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(0.0));
+    assert_eq!(metrics.numbers(["reconcile_errors_total", "terminal_reconcile_errors_total"]), [2.0, 2.0]);
+    assert_eq!(metrics.0.value("workqueue_retries_total", &[]), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_an_error_of_its_key() {
+async fn panic_is_an_error_of_its_key() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |request| match request.failures {
         0..3 => panic!("fell over"),
         _ => Ok(Action::await_change()),
     });
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(1.0).await;
     assert_eq!(calls.take_sorted(), ["bad", "bad", "bad", "bad", "good"]);
-    assert_eq!((told.results(), told.numbers(["reconcile_panics_total"])), ([2.0, 0.0, 3.0], [3.0]));
-    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(3.0));
+    assert_eq!((metrics.results(), metrics.numbers(["reconcile_panics_total"])), ([2.0, 0.0, 3.0], [3.0]));
+    assert_eq!(metrics.0.value("workqueue_retries_total", &[]), Some(3.0));
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_before_the_future_is_made_is_no_different() {
+async fn panic_before_the_future_exists_is_an_error_too() {
     let sites = sites_named(&["a"]);
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(|request: ReconcileRequest| {
-        assert!(request.failures > 0, "fell over at once");
-        async { Ok(Action::await_change()) }
-    });
+    let metrics = TestMetrics::default();
+    let controller =
+        Controller::of(&informer(&sites)).config(metrics.config()).reconciler(|request: ReconcileRequest| {
+            assert!(request.failures > 0, "fell over at once");
+            async { Ok(Action::await_change()) }
+        });
     let _running = run(&controller).await;
     pass(1.0).await;
-    assert_eq!((told.results(), told.numbers(["reconcile_panics_total"])), ([1.0, 0.0, 1.0], [1.0]));
+    assert_eq!((metrics.results(), metrics.numbers(["reconcile_panics_total"])), ([1.0, 0.0, 1.0], [1.0]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_is_dropped_and_tried_again() {
+async fn timed_out_call_is_dropped_and_retried() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(100.0);
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites))
-        .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..told.config() })
+        .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..metrics.config() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(5.0).await;
     assert_eq!(calls.dropped(), ["ns/a", "ns/a"]);
     assert_eq!(
-        (told.results(), told.numbers(["reconcile_timeouts_total", "active_workers"])),
+        (metrics.results(), metrics.numbers(["reconcile_timeouts_total", "active_workers"])),
         ([0.0, 0.0, 2.0], [2.0, 1.0])
     );
 }
 
 #[test]
-fn an_error_tells_all_that_is_beneath_it() {
+fn error_display_includes_all_sources() {
     #[derive(Debug, thiserror::Error)]
     #[error("cannot write the deployment")]
     struct Outer(#[source] std::io::Error);
@@ -133,7 +134,7 @@ fn an_error_tells_all_that_is_beneath_it() {
 }
 
 #[test]
-fn anything_that_is_an_error_or_a_text_turns_into_one() {
+fn errors_and_strings_convert_to_reconcile_error() {
     fn fails(way: u32) -> Result<(), ReconcileError> {
         match way {
             0 => Err("a text")?,
@@ -142,6 +143,6 @@ fn anything_that_is_an_error_or_a_text_turns_into_one() {
             _ => Err(std::io::Error::other("an error"))?,
         }
     }
-    let told: Vec<_> = (0..4).map(|way| fails(way).unwrap_err().to_string()).collect();
-    assert_eq!(told, ["a text", "a string", "outer: inner", "an error"]);
+    let text: Vec<_> = (0..4).map(|way| fails(way).unwrap_err().to_string()).collect();
+    assert_eq!(text, ["a text", "a string", "outer: inner", "an error"]);
 }

@@ -1,4 +1,4 @@
-//! Finalizers, by helpers and by hand.
+//! Finalizers, with `Finalizer` and with the functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::support::{Site, informer, key, sites_named};
 const DNS: &str = "example.com/dns";
 const OTHER: &str = "example.com/other";
 
-/// What a reconciler was asked to do.
+/// Counts the calls of a reconciler.
 #[derive(Default)]
 struct Asked {
     applies: AtomicUsize,
@@ -34,7 +34,7 @@ impl Asked {
         Ok(Action::await_change())
     }
 
-    /// Done at the third call.
+    /// Complete at the third call.
     async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
         match self.cleanups.fetch_add(1, Ordering::Relaxed) {
             0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
@@ -44,7 +44,7 @@ impl Asked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_stays_until_its_cleanup_is_done_and_keeps_what_others_wrote() {
+async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     let sites = sites_named(&["a"]);
     sites.change(&key("a"), |site| {
         site.metadata.finalizers.push(OTHER.into());
@@ -66,7 +66,7 @@ async fn an_object_stays_until_its_cleanup_is_done_and_keeps_what_others_wrote()
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // Once with the new finalizer, and once because of it.
+    // Once with the new finalizer, and once because of the write.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;
@@ -79,7 +79,7 @@ async fn an_object_stays_until_its_cleanup_is_done_and_keeps_what_others_wrote()
 }
 
 #[tokio::test(start_paused = true)]
-async fn adding_a_finalizer_and_returning_wakes_a_reconciler_that_looks_at_the_desired_state() {
+async fn adding_a_finalizer_passes_desired_state_changed() {
     let sites = sites_named(&["a"]);
     sites.change(&key("a"), |site| site.metadata.generation = 1);
     let informer = informer(&sites);
@@ -102,7 +102,7 @@ async fn adding_a_finalizer_and_returning_wakes_a_reconciler_that_looks_at_the_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_is_written_only_to_the_object_that_was_read() {
+async fn finalizer_write_conflicts_if_the_object_changed() {
     let (sites, options) = (sites_named(&["a"]), WriteOptions::default());
     let read = sites.get(&key("a")).await.unwrap();
     sites.change(&key("a"), |site| site.metadata.finalizers.push(OTHER.into()));
@@ -110,14 +110,20 @@ async fn a_finalizer_is_written_only_to_the_object_that_was_read() {
     let read = sites.get(&key("a")).await.unwrap();
     let stored = add_finalizer(&sites, &read, DNS, &options).await.unwrap().unwrap();
     assert_eq!(stored.metadata.finalizers, [OTHER, DNS]);
-    assert!(remove_finalizer(&sites, &read, DNS, &options).await.unwrap().is_none(), "it was read without");
+    assert!(
+        remove_finalizer(&sites, &read, DNS, &options).await.unwrap().is_none(),
+        "the read object has no finalizer"
+    );
     let stored = remove_finalizer(&sites, &stored, OTHER, &options).await.unwrap().unwrap();
     assert_eq!(stored.metadata.finalizers, [DNS]);
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     let going = sites.get(&key("a")).await.unwrap();
-    assert!(add_finalizer(&sites, &going, OTHER, &options).await.unwrap().is_none(), "it is being deleted");
+    assert!(add_finalizer(&sites, &going, OTHER, &options).await.unwrap().is_none(), "the object is being deleted");
     remove_finalizer(&sites, &going, DNS, &options).await.unwrap();
     assert!(sites.object(&key("a")).is_none());
-    assert!(remove_finalizer(&sites, &going, DNS, &options).await.unwrap().is_none(), "it is gone");
-    assert!(add_finalizer(&sites, &Site::named("a"), DNS, &options).await.is_err(), "it was not read");
+    assert!(remove_finalizer(&sites, &going, DNS, &options).await.unwrap().is_none(), "the object is gone");
+    assert!(
+        add_finalizer(&sites, &Site::named("a"), DNS, &options).await.is_err(),
+        "the object has no resourceVersion"
+    );
 }

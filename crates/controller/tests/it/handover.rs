@@ -1,4 +1,4 @@
-//! Changes that nobody sees at work: while nobody leads, and between two runs.
+//! Deletions while no replica leads, and between two runs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::{Recorder, pass, run};
 use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, touch, usurp};
 
-/// A replica that runs this controller under the lock.
+/// Starts a replica that runs this controller under the lock.
 fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client(identity), identity));
     tokio::spawn(async move { drop(manager.run(&CancellationToken::new()).await) })
@@ -24,7 +24,7 @@ fn of_sites(sites: &Collection<Site>, reconciler: impl Reconciler) -> Controller
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_takes_over_reconciles_what_was_deleted_while_nobody_led() {
+async fn standby_reconciles_deletions_from_before_its_term() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y", "z"]));
     let (a, b) = (Recorder::new(), Recorder::new());
     let leader = replica(&leases, "a", of_sites(&sites, a.clone()));
@@ -34,7 +34,7 @@ async fn a_standby_that_takes_over_reconciles_what_was_deleted_while_nobody_led(
     leader.abort();
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
-    // One that came while the standby watched, and one whose deletion only a list can tell.
+    // One object is created and deleted while the standby watches. The deletion of another shows only in a list.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));
@@ -44,7 +44,7 @@ async fn a_standby_that_takes_over_reconciles_what_was_deleted_while_nobody_led(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_term_of_a_replica_reconciles_what_was_deleted_between_the_two() {
+async fn next_term_reconciles_deletions_between_terms() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
     let calls = Recorder::new();
     let _replica = replica(&leases, "a", of_sites(&sites, calls.clone()));
@@ -65,7 +65,7 @@ async fn the_next_term_of_a_replica_reconciles_what_was_deleted_between_the_two(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_reconciles_what_was_deleted_since_the_run_before() {
+async fn next_run_reconciles_deletions_between_runs() {
     let sites = sites_named(&["x", "y"]);
     let calls = Recorder::new();
     let controller = of_sites(&sites, calls.clone());
@@ -77,11 +77,11 @@ async fn a_run_reconciles_what_was_deleted_since_the_run_before() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
     running.stop().await.unwrap();
     let _running = run(&controller).await;
-    assert_eq!(calls.take_sorted(), ["y"], "it was told once");
+    assert_eq!(calls.take_sorted(), ["y"], "the deletion was delivered once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_owner_of_a_child_that_was_deleted_between_runs_is_reconciled_through_all_sources_and_predicates() {
+async fn deletions_between_runs_pass_through_sources_handlers_and_predicates() {
     let sites = sites_named(&[]);
     let owner = sites.put(Site::named("site"));
     let (children, others) = (Collection::<Child>::default(), Collection::<Child>::default());
@@ -105,7 +105,7 @@ async fn the_owner_of_a_child_that_was_deleted_between_runs_is_reconciled_throug
     run(&controller).await.stop().await.unwrap();
     assert_eq!(calls.take_sorted(), ["old", "site"]);
     assert!(children.remove(&key("child")));
-    // An object that comes to yield another key still concerns the one before.
+    // An object that now yields another key still concerns the previous one.
     others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
     pass(1.0).await;
     let running = run(&controller).await;
@@ -114,7 +114,7 @@ async fn the_owner_of_a_child_that_was_deleted_between_runs_is_reconciled_throug
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_deleted_while_a_later_run_reads_its_first_list_is_reconciled() {
+async fn deletion_during_a_later_first_list_is_reconciled() {
     let names: Vec<_> = (0..500).map(|index| format!("site-{index:03}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let sites = sites_named(&names);
@@ -136,7 +136,7 @@ async fn an_object_deleted_while_a_later_run_reads_its_first_list_is_reconciled(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_keeps_no_keys_of_objects_that_are_there() {
+async fn standby_keeps_no_keys_of_existing_objects() {
     let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let controller = of_sites(&sites, calls.clone());

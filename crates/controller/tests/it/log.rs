@@ -1,5 +1,5 @@
-//! Keeps what is logged, each event as one line, as a program's subscriber would: by formatting every field. Other crates' tests
-//! use it as well.
+//! Records log events as lines, and formats every field as a program's subscriber would. Tests of other crates use it
+//! too.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -14,10 +14,10 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// One that hears everything from this thread while the guard lives.
+    /// Records all events of this thread while the guard lives.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // With one subscriber in the process, tracing asks that of the thread which comes to an event first, and if it has none,
-        // the event is off for all.
+        // With a single subscriber in the process, tracing caches the interest of the first thread that reaches an
+        // event. If that thread has no subscriber, the event is off for all threads.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

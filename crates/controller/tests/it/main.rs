@@ -1,4 +1,4 @@
-//! Controllers and managers over objects in memory, on tokio's paused clock.
+//! Tests of controllers and managers with in-memory objects on tokio's paused clock.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Replicas: who works, and in which order things start and stop.
+//! Replicas: which one reconciles, and the order of starts and stops.
 
 mod stop;
 mod terms;
@@ -15,7 +15,7 @@ use pintle_testing::{Break, Call, Client, Collection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, Told, pass};
+use crate::recorder::{Recorder, TestMetrics, pass};
 use crate::support::{Site, elector, elector_of, forbid, holder, informer, sites_named};
 
 struct Replica {
@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// A replica of a controller of `sites`, each call of which takes a while.
+/// A replica with a controller of `sites`, whose calls each take `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }
@@ -52,7 +52,7 @@ fn replica_with(
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_works_and_a_standby_is_warm() {
+async fn only_the_leader_reconciles_and_the_standby_is_warm() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
@@ -65,7 +65,7 @@ async fn only_the_leader_works_and_a_standby_is_warm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_lists_and_watches_fail_is_unready_after_two_minutes() {
+async fn failing_watches_make_replica_unready_after_two_minutes() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
@@ -76,10 +76,10 @@ async fn a_replica_whose_lists_and_watches_fail_is_unready_after_two_minutes() {
     pass(110.0).await;
     assert!(a.status.ready().is_ok(), "{}", a.status.ready());
     pass(15.0).await;
-    let told = a.status.ready().to_string();
+    let text = a.status.ready().to_string();
     assert!(
-        told.contains("[-]site failed: Site: not up to date for 12") && told.contains("you may not list"),
-        "{told}"
+        text.contains("[-]site failed: Site: not up to date for 12") && text.contains("you may not list"),
+        "{text}"
     );
     sites.faults().heal();
     pass(60.0).await;
@@ -87,7 +87,7 @@ async fn a_replica_whose_lists_and_watches_fail_is_unready_after_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_controllers_of_one_name_are_an_error_before_anything_starts() {
+async fn duplicate_controller_names_fail_before_anything_starts() {
     let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let make = || Controller::of(&informer(&sites)).reconciler(calls.clone());
@@ -97,7 +97,7 @@ async fn two_controllers_of_one_name_are_an_error_before_anything_starts() {
     assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 
-/// The events that were created, in order.
+/// Returns the created Events, in order.
 fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     let created = sink.requests().into_iter().map(|request| match request.call {
         Call::Create { object, .. } => serde_json::from_value(object).unwrap(),
@@ -106,7 +106,7 @@ fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     created.collect()
 }
 
-/// Notes what happens to it.
+/// Adds a service that logs its start and its stop.
 fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(Manager) -> Manager {
     let log = log.clone();
     move |manager| {
@@ -120,7 +120,7 @@ fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(Manager) -> Manag
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_run_on_every_replica_and_outlive_the_controllers() {
+async fn services_run_on_every_replica_and_outlive_controllers() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 10.0, service(&log));
@@ -130,7 +130,7 @@ async fn services_run_on_every_replica_and_outlive_the_controllers() {
     a.stop.cancel();
     b.stop.cancel();
     pass(0.1).await;
-    assert_eq!(log.lock().unwrap().len(), 3, "that of the leader waits for its controller");
+    assert_eq!(log.lock().unwrap().len(), 3, "the leader's service waits for its controller");
     pass(10.0).await;
     assert_eq!(log.lock().unwrap().len(), 4);
     assert_eq!(holder(&leases), "");
@@ -139,13 +139,13 @@ async fn services_run_on_every_replica_and_outlive_the_controllers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_election_the_controllers_just_run() {
+async fn without_election_controllers_run_on_every_replica() {
     let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let factory = InformerFactory::new();
     let informer = factory.informer(sites.clone(), InformerConfig::default());
-    let told = Told::default();
-    let controller = Controller::of(&informer).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer).config(metrics.config()).reconciler(calls.clone());
     let manager = Manager::new().informers(factory).controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
     let task = tokio::spawn({
@@ -155,41 +155,41 @@ async fn without_an_election_the_controllers_just_run() {
     pass(1.0).await;
     assert!(status.is_leader() && status.election().is_none());
     assert_eq!(calls.take(), ["x"]);
-    assert_eq!(told.results(), [1.0, 0.0, 0.0]);
+    assert_eq!(metrics.results(), [1.0, 0.0, 0.0]);
     stop.cancel();
     task.await.unwrap().unwrap();
     assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped { .. }), "informers end last");
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_tells_which_source_is_not_complete_and_why() {
+async fn readiness_names_unsynced_sources_with_reasons() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     forbid(sites.faults());
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let ready = a.status.ready();
     assert!(!ready.is_ok());
-    let told = ready.to_string();
-    assert!(told.starts_with("[-]site failed: Site: ") && told.contains("you may not list this"), "{told}");
-    assert!(told.ends_with("check failed\n"), "{told}");
+    let text = ready.to_string();
+    assert!(text.starts_with("[-]site failed: Site: ") && text.contains("you may not list this"), "{text}");
+    assert!(text.ends_with("check failed\n"), "{text}");
     assert_eq!(a.status.health().to_string(), "[+]leaderElection ok\ncheck passed\n");
     assert_eq!(Site::api_resource().kind, "Site");
 }
 
 #[tokio::test(start_paused = true)]
-async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
+async fn leadership_is_reported_as_events_and_metrics() {
     let (leases, sink) = (Collection::<Lease>::default(), Collection::<Event>::default());
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
     broadcaster.start_recording_to_sink(sink.clone());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let informer = informer(&sites_named(&["x"]));
     let manager = Manager::new().controller(Controller::of(&informer).reconciler(Recorder::new()));
     let manager = manager.leader_election(elector_of(
         &leases.client("a"),
         LeaderElectionConfig {
             identity: "a".into(),
-            metrics: told.provider(),
+            metrics: metrics.provider(),
             events: Some(leader_events(recorder)),
             ..LeaderElectionConfig::default()
         },
@@ -200,7 +200,7 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
         async move { manager.run(&stop).await }
     });
     pass(1.0).await;
-    assert_eq!(told.0.value("leader_election_master_status", &[("name", "lock")]), Some(1.0));
+    assert_eq!(metrics.0.value("leader_election_master_status", &[("name", "lock")]), Some(1.0));
     stop.cancel();
     task.await.unwrap().unwrap();
     broadcaster.shutdown(Duration::from_secs(1)).await;
@@ -213,7 +213,7 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_of_nothing_runs_until_its_stop() {
+async fn empty_manager_runs_until_its_stop() {
     for election in [false, true] {
         let leases = Collection::<Lease>::default();
         let mut manager = Manager::new();

@@ -1,52 +1,58 @@
-//! What a controller tells of its work, whose its provider is, and for how long.
+//! The metrics of a controller: their values, providers and lifetimes.
 
 use std::sync::Arc;
 
 use pintle_controller::{Action, Controller, ControllerConfig, QueueSetup, ReconcileError};
 use pintle_workqueue::MetricsStyle;
 
-use crate::recorder::{Recorder, Told, pass, run};
+use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{informer, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
-async fn the_metrics_tell_what_happened() {
+async fn metrics_match_the_reconciliations() {
     let sites = sites_named(&["a", "b", "c", "d"]);
-    let (calls, told) = (Recorder::taking(1.0), Told::default());
+    let (calls, metrics) = (Recorder::taking(1.0), TestMetrics::default());
     let controller = Controller::of(&informer(&sites));
-    let controller = controller.config(told.config()).reconciler(calls);
+    let controller = controller.config(metrics.config()).reconciler(calls);
     let _running = run(&controller).await;
-    let queue = |name: &str| told.0.value(&format!("workqueue_{name}"), &[("name", "site"), ("controller", "site")]);
-    assert_eq!((told.numbers(["active_workers"]), queue("depth"), queue("adds_total")), ([1.0], Some(3.0), Some(4.0)));
+    let queue = |name: &str| metrics.0.value(&format!("workqueue_{name}"), &[("name", "site"), ("controller", "site")]);
+    assert_eq!(
+        (metrics.numbers(["active_workers"]), queue("depth"), queue("adds_total")),
+        ([1.0], Some(3.0), Some(4.0))
+    );
     pass(5.0).await;
-    assert_eq!((told.numbers(["active_workers"]), queue("depth"), told.results()), ([0.0], Some(0.0), [4.0, 0.0, 0.0]));
-    // They waited for 0, 1, 2 and 3 seconds.
-    let waited = told.0.distribution("workqueue_queue_duration_seconds", &[]).unwrap();
+    assert_eq!(
+        (metrics.numbers(["active_workers"]), queue("depth"), metrics.results()),
+        ([0.0], Some(0.0), [4.0, 0.0, 0.0])
+    );
+    // The keys waited for 0, 1, 2 and 3 seconds.
+    let waited = metrics.0.distribution("workqueue_queue_duration_seconds", &[]).unwrap();
     let (p50, p99) = (waited.quantile(0.5).unwrap(), waited.quantile(0.99).unwrap());
     assert!((1.0..1.1).contains(&p50) && (3.0..3.2).contains(&p99), "{p50} {p99}");
-    let took = told.0.distribution("controller_runtime_reconcile_time_seconds", &[]).unwrap();
+    let took = metrics.0.distribution("controller_runtime_reconcile_time_seconds", &[]).unwrap();
     assert_eq!((took.count(), took.sum().round()), (4, 4.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_counts_a_key_that_is_added_again_while_it_is_reconciled() {
+async fn depth_counts_keys_added_again_while_in_flight() {
     let sites = sites_named(&["a"]);
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(Recorder::taking(10.0));
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(Recorder::taking(10.0));
     let _running = run(&controller).await;
-    assert_eq!(told.0.value("workqueue_depth", &[]), Some(0.0));
+    assert_eq!(metrics.0.value("workqueue_depth", &[]), Some(0.0));
     touch(&sites, "a");
     pass(0.1).await;
-    assert_eq!(told.0.value("workqueue_depth", &[]), Some(1.0));
+    assert_eq!(metrics.0.value("workqueue_depth", &[]), Some(1.0));
 }
 
-/// Name, kind and labels by controller-runtime.
+/// Names, kinds and labels match controller-runtime.
 #[tokio::test(start_paused = true)]
-async fn the_series_are_those_of_controller_runtime_and_go_with_their_owners() {
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites_named(&["a"]))).config(told.config());
+async fn series_match_controller_runtime_and_end_with_owners() {
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites_named(&["a"]))).config(metrics.config());
     let controller = controller.reconciler(Recorder::new());
     let found = || {
-        let samples = told.0.samples().into_iter();
+        let samples = metrics.0.samples().into_iter();
         samples.map(|sample| (sample.metric.name.to_owned(), sample.labels.join(" "))).collect::<Vec<_>>()
     };
     let of_controller = [
@@ -68,7 +74,7 @@ async fn the_series_are_those_of_controller_runtime_and_go_with_their_owners() {
         .map(|(name, labels)| (format!("controller_runtime_{name}"), (*labels).to_owned()))
         .collect();
     assert_eq!(found(), expected);
-    for sample in told.0.samples() {
+    for sample in metrics.0.samples() {
         let (name, metric) = (sample.metric.name, sample.metric);
         let labels = if name.ends_with("reconcile_total") { &["controller", "result"][..] } else { &["controller"] };
         assert_eq!(metric.labels, labels, "{name}");
@@ -84,56 +90,56 @@ async fn the_series_are_those_of_controller_runtime_and_go_with_their_owners() {
     let queue = found().into_iter().filter(|(name, _)| name.starts_with("workqueue_")).count();
     assert_eq!((queue, found().len()), (10, expected.len() + 10));
     running.stop().await.unwrap();
-    assert_eq!(found(), expected, "the queue went with its run");
+    assert_eq!(found(), expected, "the queue's series end with the run");
     drop(controller);
     assert_eq!(found(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_the_user_gave_the_queue_is_not_overwritten() {
-    let (told, of_queue) = (Told::default(), Told::default());
+async fn provider_set_for_the_queue_is_kept() {
+    let (metrics, of_queue) = (TestMetrics::default(), TestMetrics::default());
     let theirs = of_queue.provider();
     let queue: QueueSetup = Arc::new(move |queue| {
         queue.metrics = theirs.clone();
         queue.metrics_style = MetricsStyle::ClientGo;
     });
-    let config = ControllerConfig { queue: Some(queue), ..told.config() };
+    let config = ControllerConfig { queue: Some(queue), ..metrics.config() };
     let controller = Controller::of(&informer(&sites_named(&["a"]))).config(config);
     let controller = controller.reconciler(Recorder::new());
     let _running = run(&controller).await;
-    assert_eq!(told.results(), [1.0, 0.0, 0.0]);
-    assert_eq!(told.0.value("workqueue_adds_total", &[]), None);
+    assert_eq!(metrics.results(), [1.0, 0.0, 0.0]);
+    assert_eq!(metrics.0.value("workqueue_adds_total", &[]), None);
     assert_eq!(of_queue.0.value("workqueue_adds_total", &[("name", "site")]), Some(1.0));
     assert_eq!(of_queue.0.samples().iter().map(|sample| sample.labels.len()).max(), Some(1), "client-go's labels");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_provider_a_controller_tells_nothing_and_works() {
-    let told = Told::default();
-    let other = Controller::of(&informer(&sites_named(&["a"]))).config(told.config());
+async fn controller_works_without_a_provider() {
+    let metrics = TestMetrics::default();
+    let other = Controller::of(&informer(&sites_named(&["a"]))).config(metrics.config());
     let _other = other.reconciler(Recorder::new());
     let calls = Recorder::new();
     calls.plan("a", |_| Err::<Action, _>(ReconcileError::terminal("it makes no sense")));
     let controller = Controller::of(&informer(&sites_named(&["a"]))).reconciler(calls.clone());
     let _running = run(&controller).await;
-    assert_eq!((calls.take().len(), told.results()), (1, [0.0; 3]));
-    assert_eq!(told.0.value("workqueue_adds_total", &[]), None);
+    assert_eq!((calls.take().len(), metrics.results()), (1, [0.0; 3]));
+    assert_eq!(metrics.0.value("workqueue_adds_total", &[]), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_controllers_of_one_name_add_up() {
-    let told = Told::default();
+async fn controllers_with_the_same_name_share_series() {
+    let metrics = TestMetrics::default();
     let make = || {
         let controller = Controller::of(&informer(&sites_named(&["a"])));
-        let config = ControllerConfig { max_concurrent_reconciles: 3, ..told.config() };
+        let config = ControllerConfig { max_concurrent_reconciles: 3, ..metrics.config() };
         controller.config(config).reconciler(Recorder::taking(5.0))
     };
     let (one, other) = (make(), make());
     let (running, still) = (run(&one).await, run(&other).await);
-    assert_eq!(told.numbers(["max_concurrent_reconciles", "active_workers"]), [6.0, 2.0]);
+    assert_eq!(metrics.numbers(["max_concurrent_reconciles", "active_workers"]), [6.0, 2.0]);
     running.stop().await.unwrap();
     pass(1.0).await;
     drop(one);
-    assert_eq!(told.numbers(["max_concurrent_reconciles", "reconcile_total"]), [3.0, 2.0]);
+    assert_eq!(metrics.numbers(["max_concurrent_reconciles", "reconcile_total"]), [3.0, 2.0]);
     still.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! User code that panics where it should not: nothing dies of it unseen.
+//! Panics in user code: a run survives or fails, and never gets stuck silently.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -20,38 +20,39 @@ use pintle_workqueue::{Fifo, Order, Queued, Ticket};
 use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
-use crate::recorder::{Recorder, Running, Told, pass, run};
+use crate::recorder::{Recorder, Running, TestMetrics, pass, run};
 use crate::support::{Site, informer, sites_named, touch};
 
-fn config(queue: QueueSetup, told: &Told) -> ControllerConfig {
-    ControllerConfig { queue: Some(queue), ..told.config() }
+fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
+    ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// How a run ends that has to end by itself.
+/// Returns the error of a run that must end by itself.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
-    ended.expect("the run goes on, and does nothing").unwrap().unwrap_err()
+    ended.expect("the run is stuck").unwrap().unwrap_err()
 }
 
 #[track_caller]
 fn assert_tells(error: &ControllerError, parts: &[&str]) {
-    let told = error.to_string();
-    assert!(parts.iter().all(|part| told.contains(part)), "{parts:?} are not all in {told}");
+    let text = error.to_string();
+    assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} are not all in {text}");
 }
 
-/// With the one worker at hand, `bad` has cost a panic, and both keys are served again.
-async fn assert_goes_on(controller: &Controller, told: &Told, sites: &Collection<Site>, calls: &Recorder) {
+/// Checks that after a panic for `bad` the only worker still serves both keys.
+async fn assert_goes_on(controller: &Controller, metrics: &TestMetrics, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
     let called = calls.take();
     assert!(["bad", "good"].iter().all(|name| called.contains(&(*name).to_owned())), "{called:?}");
-    assert!(told.numbers(["reconcile_panics_total"]) > [0.0]);
+    assert!(metrics.numbers(["reconcile_panics_total"]) > [0.0]);
     touch(sites, "good");
     pass(0.1).await;
     assert!(calls.take().contains(&"good".to_owned()), "the worker is dead");
     pass(100.0).await;
     assert!(calls.take().contains(&"bad".to_owned()), "the key is lost");
-    let [active, panics, errors] = told.numbers(["active_workers", "reconcile_panics_total", "reconcile_errors_total"]);
+    let [active, panics, errors] =
+        metrics.numbers(["active_workers", "reconcile_panics_total", "reconcile_errors_total"]);
     assert_eq!((active, panics), (0.0, errors));
     running.stop().await.unwrap();
 }
@@ -65,20 +66,20 @@ impl RateLimiter<ObjectKey> for BadLimiter {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limiter_that_panics_costs_its_key_a_try() {
+async fn panicking_limiter_retries_its_key() {
     let (log, _guard) = Log::here();
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("try again")));
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter)), &told))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter)), &metrics))
         .reconciler(calls.clone());
-    assert_goes_on(&controller, &told, &sites, &calls).await;
+    assert_goes_on(&controller, &metrics, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter fell over"]);
 }
 
-/// Panics as it is to forget a key.
+/// Panics in `forget`.
 struct Unforgetting;
 
 impl RateLimiter<ObjectKey> for Unforgetting {
@@ -92,7 +93,7 @@ impl RateLimiter<ObjectKey> for Unforgetting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_cost_no_key_a_try_and_end_no_run() {
+async fn panicking_metrics_affect_no_key_and_no_run() {
     let (log, _guard) = Log::here();
     let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
@@ -110,31 +111,31 @@ async fn metrics_that_panic_cost_no_key_a_try_and_end_no_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limiter_that_cannot_forget_costs_no_further_try() {
+async fn panic_in_forget_causes_no_retry() {
     let (log, _guard) = Log::here();
     let calls = Recorder::new();
     calls.plan("later", |_| Ok(Action::requeue_after(Duration::from_secs(600))));
     calls.plan("never", |_| Err(ReconcileError::terminal("no use")));
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites_named(&["later", "never", "once"])))
-        .config(config(Arc::new(|queue| queue.limiter = Box::new(Unforgetting)), &told))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(Unforgetting)), &metrics))
         .reconciler(calls.clone());
     let running = run(&controller).await;
     pass(500.0).await;
     assert_eq!(calls.take_sorted(), ["later", "never", "once"]);
     pass(500.0).await;
-    assert_eq!(calls.take(), ["later"], "what is to come again does");
+    assert_eq!(calls.take(), ["later"], "the requeued key is reconciled");
     assert_eq!(
-        (told.results(), told.numbers(["reconcile_panics_total"])),
+        (metrics.results(), metrics.numbers(["reconcile_panics_total"])),
         ([0.0, 0.0, 4.0], [3.0]),
-        "a terminal error forgets nothing"
+        "a terminal error does not call `forget`"
     );
     log.assert_tells(&["nothing is forgotten"]);
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limiter_whose_drop_panics_ends_the_run_with_an_error() {
+async fn panic_dropping_the_limiter_fails_the_run() {
     struct Grenade;
     impl RateLimiter<ObjectKey> for Grenade {
         fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
@@ -150,20 +151,20 @@ async fn a_limiter_whose_drop_panics_ends_the_run_with_an_error() {
     let sites = sites_named(&["a"]);
     let controller = Controller::of(&informer(&sites))
         .source(Trigger::new())
-        .config(config(setup, &Told::default()))
+        .config(config(setup, &TestMetrics::default()))
         .reconciler(Recorder::new());
     for _ in 0..2 {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter fell over"]);
     }
-    // And a run that is dropped does not pass it on to whoever drops it.
+    // Dropping a run does not propagate the panic to the dropper.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_whose_display_panics_costs_its_key_a_try() {
+async fn panic_in_error_display_retries_its_key() {
     #[derive(Debug)]
     struct Unspeakable;
     impl fmt::Display for Unspeakable {
@@ -176,13 +177,13 @@ async fn an_error_whose_display_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(Unspeakable.into()));
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
-    assert_goes_on(&controller, &told, &sites, &calls).await;
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
+    assert_goes_on(&controller, &metrics, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "no words"]);
 }
 
-/// Never ends, and panics when it is dropped.
+/// A future that never completes, and panics when it is dropped.
 struct Grenade;
 
 impl Future for Grenade {
@@ -200,13 +201,13 @@ impl Drop for Grenade {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_whose_drop_panics_costs_its_key_a_try() {
+async fn panic_dropping_the_future_retries_its_key() {
     let (log, _guard) = Log::here();
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     let recorder = calls.clone();
-    let told = Told::default();
-    let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..told.config() };
+    let metrics = TestMetrics::default();
+    let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..metrics.config() };
     let controller = Controller::of(&informer(&sites)).config(config).reconciler(move |request: ReconcileRequest| {
         let recorder = recorder.clone();
         async move {
@@ -215,12 +216,12 @@ async fn a_future_whose_drop_panics_costs_its_key_a_try() {
             if bad { Grenade.await } else { Ok(Action::await_change()) }
         }
     });
-    assert_goes_on(&controller, &told, &sites, &calls).await;
+    assert_goes_on(&controller, &metrics, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "dropped"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
+async fn panic_dropping_a_panic_payload_retries_its_key() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -236,20 +237,20 @@ async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| panic_any(Bomb));
-    let told = Told::default();
+    let metrics = TestMetrics::default();
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter)), &told))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter)), &metrics))
         .reconciler(calls.clone());
-    assert_goes_on(&controller, &told, &sites, &calls).await;
+    assert_goes_on(&controller, &metrics, &sites, &calls).await;
 }
 
-/// First come, first served, but for a panic.
+/// A FIFO order that panics on request.
 #[derive(Debug, Default)]
 struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// Hands this out for ever.
+    /// Returns this ticket forever.
     stale: Option<Ticket>,
     keep: bool,
     fell_over: bool,
@@ -292,32 +293,32 @@ impl Order<ObjectKey> for BadOrder {
 async fn end_by_order(make: impl Fn() -> BadOrder + Send + Sync + 'static) -> ControllerError {
     let sites = sites_named(&["good", "bad"]);
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(move |queue| queue.order = Box::new(make())), &Told::default()))
+        .config(config(Arc::new(move |queue| queue.order = Box::new(make())), &TestMetrics::default()))
         .reconciler(Recorder::new());
     end(run(&controller).await).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_panics_ends_the_run() {
-    for (push, told) in [(false, "no next one"), (true, "no place for this one")] {
+async fn panicking_order_fails_the_run() {
+    for (push, text) in [(false, "no next one"), (true, "no place for this one")] {
         let calls: Arc<AtomicUsize> = Arc::default();
         let calls_after_that = calls.clone();
         let make =
             move || BadOrder { push, pop: !push, calls_after_that: calls_after_that.clone(), ..Default::default() };
-        assert_tells(&end_by_order(make).await, &["\"site\"", "order", told]);
-        assert_eq!(calls.load(Ordering::Relaxed), 0, "nobody knows what it would do");
+        assert_tells(&end_by_order(make).await, &["\"site\"", "order", text]);
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "the order must not be called again");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_cannot_go_on_ends_the_run() {
-    // A ticket that names no key any more, which the queue cannot bear.
+async fn panicking_worker_fails_the_run() {
+    // A ticket without a key makes the queue panic.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_process() {
+async fn double_panic_fails_the_run_without_abort() {
     #[derive(Debug, Default)]
     struct Once(Fifo, usize);
     impl Order<ObjectKey> for Once {
@@ -347,9 +348,10 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
     });
     let controller = Controller::named("hand")
         .source(trigger.clone())
-        .config(config(setup, &Told::default()))
+        .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // So the key needs a place again when its guard is dropped, which is while the panic of the limiter unwinds.
+            // So the key needs a place in the order when its guard is dropped, during the unwinding of the limiter's
+            // panic.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });
@@ -358,7 +360,7 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
     assert_tells(&error, &["\"hand\"", "order", "once is enough"]);
 }
 
-/// A source that panics somewhere.
+/// A source that panics in one of its methods.
 #[derive(Clone, Copy, PartialEq)]
 enum BadSource {
     Name,
@@ -400,7 +402,7 @@ impl Source for BadSource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_ends_the_run() {
+async fn panicking_source_fails_the_run() {
     use BadSource::{Problem, Run, RunBeforeSync, Start, Sync};
     for source in [Problem, Start, Sync, RunBeforeSync, Run] {
         let controller = Controller::named("sea").source(source).reconciler(Recorder::new());
@@ -412,7 +414,7 @@ async fn a_source_that_panics_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_whose_name_panics_ends_the_run() {
+async fn panic_in_source_name_fails_the_run() {
     let controller = Controller::named("sea").source(BadSource::Name).reconciler(Recorder::new());
     for _ in 0..2 {
         assert_tells(&end(run(&controller).await).await, &["\"sea\"", "name", "panicked", "no water"]);
@@ -420,18 +422,18 @@ async fn a_source_whose_name_panics_ends_the_run() {
 }
 
 #[test]
-fn a_source_that_cannot_tell_its_problem_is_not_ready() {
+fn panic_in_source_problem_makes_it_unready() {
     let controller = Controller::named("sea").source(BadSource::Problem).reconciler(Recorder::new());
     let ready = Manager::new().controller(controller).status().ready().to_string();
     assert!(["[-]sea", "the tide", "panicked", "no water"].iter().all(|part| ready.contains(part)), "{ready}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_setup_of_the_queue_that_panics_ends_the_run() {
+async fn panicking_queue_setup_fails_the_run() {
     let setup: QueueSetup = Arc::new(|_| panic!("no limiter to be had"));
     let controller = Controller::named("hand")
         .source(Trigger::new())
-        .config(config(setup, &Told::default()))
+        .config(config(setup, &TestMetrics::default()))
         .reconciler(Recorder::new());
     for _ in 0..2 {
         assert_tells(&end(run(&controller).await).await, &["\"hand\"", "queue", "no limiter to be had"]);
@@ -439,13 +441,13 @@ async fn a_setup_of_the_queue_that_panics_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_setup_of_the_queue_may_ask_the_controller() {
+async fn queue_setup_can_call_the_controller() {
     let known: Arc<OnceLock<Controller>> = Arc::default();
     let asked = known.clone();
     let setup: QueueSetup = Arc::new(move |_| assert!(asked.get().unwrap().unsynced().is_empty()));
     let controller = Controller::named("hand")
         .source(Trigger::new())
-        .config(config(setup, &Told::default()))
+        .config(config(setup, &TestMetrics::default()))
         .reconciler(Recorder::new());
     known.set(controller.clone()).unwrap();
     run(&controller).await.stop().await.unwrap();

@@ -1,4 +1,4 @@
-//! A service that answers probes and scrapes over HTTP, from what the manager knows of itself.
+//! A service that answers probes and scrapes over HTTP from the manager's status.
 
 use std::any::Any;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use pintle_controller::{Controller, ControllerConfig, Health, Manager, ManagerStatus, Trigger};
 use pintle_leaderelect::{LeaderElectionConfig, Lease};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_testing::Collection;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, Told, pass};
+use crate::recorder::{Recorder, TestMetrics, pass};
 use crate::support::{elector_of, forbid, informer, sites_named};
 
 async fn serve(
@@ -24,14 +24,14 @@ async fn serve(
     registry: Registry,
     stop: CancellationToken,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let told = |health: Health| (if health.is_ok() { 200 } else { 500 }, health.to_string());
+    let text = |health: Health| (if health.is_ok() { 200 } else { 500 }, health.to_string());
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let mut stream = BufReader::new(accepted?.0);
         let mut request = String::new();
         stream.read_line(&mut request).await?;
         let (code, body) = match request.split(' ').nth(1) {
-            Some("/healthz") => told(status.health()),
-            Some("/readyz") => told(status.ready()),
+            Some("/healthz") => text(status.health()),
+            Some("/readyz") => text(status.ready()),
             Some("/metrics") => {
                 let mut text = String::new();
                 encode(&mut text, &registry)?;
@@ -45,18 +45,18 @@ async fn serve(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_answers_probes_and_scrapes_from_the_status() {
+async fn service_answers_probes_and_scrapes_from_the_status() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     forbid(sites.faults());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let manager = Manager::new();
-    let (status, told, mut registry) = (manager.status(), Told::default(), Registry::default());
-    registry.register_collector(Box::new(told.0.clone()));
-    let election = LeaderElectionConfig { metrics: told.provider(), ..LeaderElectionConfig::default() };
+    let (status, metrics, mut registry) = (manager.status(), TestMetrics::default(), Registry::default());
+    registry.register_collector(Box::new(metrics.0.clone()));
+    let election = LeaderElectionConfig { metrics: metrics.provider(), ..LeaderElectionConfig::default() };
     let manager = manager
         .service("probes", move |stop| serve(listener, status, registry, stop))
-        .controller(Controller::of(&informer(&sites)).config(told.config()).reconciler(Recorder::new()))
+        .controller(Controller::of(&informer(&sites)).config(metrics.config()).reconciler(Recorder::new()))
         .leader_election(elector_of(&leases.client("a"), election));
     let stop = CancellationToken::new();
     let token = stop.clone();
@@ -85,8 +85,8 @@ async fn a_service_answers_probes_and_scrapes_from_the_status() {
 }
 
 #[test]
-fn a_users_debug_is_not_called_under_the_lock_of_the_status() {
-    /// Formats the status that formats it, once.
+fn status_debug_calls_user_code_without_its_lock() {
+    /// Formats the status that contains it, once.
     #[derive(Clone, Default)]
     struct Curious {
         status: Arc<OnceLock<ManagerStatus>>,
@@ -103,19 +103,19 @@ fn a_users_debug_is_not_called_under_the_lock_of_the_status() {
     }
     impl Provider for Curious {
         fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
-            Memory::default().counter(metric, labels)
+            InMemoryProvider::default().counter(metric, labels)
         }
 
         fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
-            Memory::default().gauge(metric, labels)
+            InMemoryProvider::default().gauge(metric, labels)
         }
 
         fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
-            Memory::default().histogram(metric, labels)
+            InMemoryProvider::default().histogram(metric, labels)
         }
 
         fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
-            Memory::default().pulled(metric, labels, read)
+            InMemoryProvider::default().pulled(metric, labels, read)
         }
     }
     let curious = Curious::default();
@@ -123,9 +123,9 @@ fn a_users_debug_is_not_called_under_the_lock_of_the_status() {
     let controller = Controller::named("hand").source(Trigger::new()).config(config).reconciler(Recorder::new());
     let status = Manager::new().controller(controller).status();
     curious.status.set(status.clone()).unwrap();
-    let told = format!("{status:?}");
+    let text = format!("{status:?}");
     let seen = curious.seen.get().unwrap();
-    for text in [&told, seen] {
+    for text in [&text, seen] {
         assert!(text.contains("\"hand\"") && text.contains("curious") && !text.contains("<locked>"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! A reconciler that records its calls and does as it is told.
+//! A reconciler that records its calls and follows a plan.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use pintle_controller::{
     Action, Controller, ControllerConfig, ControllerError, ReconcileError, ReconcileRequest, Reconciler,
 };
-use pintle_metrics::{Memory, Provider};
+use pintle_metrics::{InMemoryProvider, Provider};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Clones share what they record.
+/// Clones share their records.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     start: Instant,
@@ -27,11 +27,11 @@ struct State {
     dropped: Vec<String>,
     most_running: usize,
     plans: HashMap<String, Plan>,
-    /// How long each call takes.
+    /// The duration of each call.
     takes: Duration,
 }
 
-/// What the calls for one key come to.
+/// Returns the result of the calls for one key.
 pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
@@ -53,12 +53,12 @@ impl Recorder {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
 
-    /// The names of the keys since the last call, in order.
+    /// Returns the names of the keys since the last call, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// The same, sorted.
+    /// As `take`, sorted.
     pub(crate) fn take_sorted(&self) -> Vec<String> {
         let mut names = self.take();
         names.sort();
@@ -104,7 +104,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// One call; knows whether it came to its end.
+/// One call, which records whether it completed.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -121,13 +121,13 @@ impl Drop for Call {
     }
 }
 
-/// A controller in a task.
+/// A controller running in a task.
 pub(crate) struct Running {
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), ControllerError>>,
 }
 
-/// Runs it, and lets it settle.
+/// Starts the controller, and waits until it is idle.
 pub(crate) async fn run(controller: &Controller) -> Running {
     let (controller, stop) = (controller.clone(), CancellationToken::new());
     let task = tokio::spawn({
@@ -149,26 +149,26 @@ pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-/// Where the metrics of controllers go.
+/// A metrics provider for controllers.
 #[derive(Clone, Default)]
-pub(crate) struct Told(pub(crate) Memory);
+pub(crate) struct TestMetrics(pub(crate) InMemoryProvider);
 
-impl Told {
+impl TestMetrics {
     pub(crate) fn provider(&self) -> Option<Arc<dyn Provider>> {
         Some(Arc::new(self.0.clone()))
     }
 
-    /// The default, but told here.
+    /// Returns the default configuration with this provider.
     pub(crate) fn config(&self) -> ControllerConfig {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Numbers by their names without `controller_runtime_`, each of all labels together.
+    /// Returns the values of metrics, without the prefix `controller_runtime_`, summed over all labels.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }
 
-    /// Reconciliations that succeeded, that are to come again, and that failed.
+    /// Returns the numbers of reconciliations that succeeded, requeued, and failed.
     pub(crate) fn results(&self) -> [f64; 3] {
         let of = |result| self.0.value("controller_runtime_reconcile_total", &[("result", result)]).unwrap();
         ["success", "requeue_after", "error"].map(of)

@@ -1,4 +1,4 @@
-//! Programs that listen to no logs.
+//! Programs without a tracing subscriber.
 
 use std::env;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use crate::support::{forbid, informer, sites_named};
 
 const CHILD: &str = "PINTLE_TEST_SILENT_CHILD";
 
-/// Runs one test of this program in a process of its own, since a subscriber of any test counts for the whole process.
+/// Runs one test of this program in a separate process, because a subscriber of any test counts for the whole process.
 fn alone(name: &str) -> Option<Output> {
     if env::var_os(CHILD).is_some() {
         return None;
@@ -23,14 +23,14 @@ fn alone(name: &str) -> Option<Output> {
 }
 
 fn assert_prints(output: &Output, parts: &[&str]) {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<_> = told.lines().filter(|line| line.starts_with("pintle: ")).collect();
-    assert!(lines.len() == 1 && parts.iter().all(|part| lines[0].contains(part)), "{told}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = text.lines().filter(|line| line.starts_with("pintle: ")).collect();
+    assert!(lines.len() == 1 && parts.iter().all(|part| lines[0].contains(part)), "{text}");
 }
 
 #[test]
-fn without_a_subscriber_a_cache_that_does_not_fill_is_printed_once() {
-    if let Some(output) = alone("without_a_subscriber_a_cache_that_does_not_fill_is_printed_once") {
+fn unsynced_cache_is_printed_once_without_a_subscriber() {
+    if let Some(output) = alone("unsynced_cache_is_printed_once_without_a_subscriber") {
         return assert_prints(&output, &["controller \"site\"", "you may not list this", "tracing"]);
     }
     paused(async {
@@ -44,8 +44,8 @@ fn without_a_subscriber_a_cache_that_does_not_fill_is_printed_once() {
 }
 
 #[test]
-fn without_a_subscriber_the_first_error_is_printed() {
-    if let Some(output) = alone("without_a_subscriber_the_first_error_is_printed") {
+fn first_error_is_printed_without_a_subscriber() {
+    if let Some(output) = alone("first_error_is_printed_without_a_subscriber") {
         return assert_prints(&output, &["controller \"site\"", "ns/x", "the disk is full"]);
     }
     paused(async {
@@ -63,7 +63,7 @@ fn paused(test: impl Future<Output = ()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_caches_do_not_fill_fails_after_two_minutes() {
+async fn run_fails_after_two_minutes_without_synced_caches() {
     let sites = sites_named(&["x"]);
     forbid(sites.faults());
     let controller = Controller::of(&informer(&sites)).config(ControllerConfig::default()).reconciler(Recorder::new());
@@ -72,6 +72,6 @@ async fn a_run_whose_caches_do_not_fill_fails_after_two_minutes() {
     assert!(!running.task.is_finished());
     let error = running.task.await.unwrap().unwrap_err();
     assert!(matches!(error, ControllerError::NotSynced { .. }), "{error}");
-    let told = error.to_string();
-    assert!(told.contains("within 120s") && told.contains("you may not list this"), "{told}");
+    let text = error.to_string();
+    assert!(text.contains("within 120s") && text.contains("you may not list this"), "{text}");
 }

@@ -12,11 +12,11 @@ use pintle_controller::{
 use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, Told, pass, run};
+use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
+async fn stop_waits_for_in_flight_calls_only() {
     let sites = sites_named(&["a", "b", "c"]);
     let calls = Recorder::taking(10.0);
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
@@ -29,7 +29,7 @@ async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
+async fn stop_timeout_drops_calls_and_names_their_keys() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(1_000.0);
     let controller = Controller::of(&informer(&sites))
@@ -47,7 +47,7 @@ async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_before_the_caches_are_complete_ends_the_run() {
+async fn stop_before_caches_are_synced_ends_the_run() {
     let sites = sites_named(&["a"]);
     sites.faults().cut_off();
     let controller = Controller::of(&informer(&sites)).reconciler(Recorder::new());
@@ -56,21 +56,21 @@ async fn a_stop_before_the_caches_are_complete_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caches_that_never_fill_fail_a_run_that_has_a_limit() {
+async fn unsynced_caches_fail_a_run_with_a_limit() {
     let sites = sites_named(&["a"]);
     forbid(sites.faults());
     let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { cache_sync_timeout: Some(Duration::from_secs(120)), ..Default::default() })
         .reconciler(Recorder::new());
     let error = run(&controller).await.task.await.unwrap().unwrap_err();
-    let told = error.to_string();
+    let text = error.to_string();
     for part in ["\"site\"", "\"Site\"", "120s", "you may not list this"] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(text.contains(part), "{part} is not in {text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_ends_fails_the_run() {
+async fn stopped_informer_fails_the_run() {
     let sites = sites_named(&["a"]);
     let informer = informer(&sites);
     let controller = Controller::of(&informer).reconciler(Recorder::new());
@@ -78,17 +78,17 @@ async fn an_informer_that_ends_fails_the_run() {
     informer.shutdown().await;
     let error = running.task.await.unwrap().unwrap_err();
     assert!(matches!(error, ControllerError::SourceEnded { ref source_name, .. } if source_name == "Site"), "{error}");
-    // And one that has ended before cannot be completed.
+    // A stopped informer cannot sync in a later run.
     let error = run(&controller).await.task.await.unwrap();
     assert!(error.is_err(), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
+async fn controller_can_run_repeatedly_but_not_concurrently() {
     let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     for _ in 0..3 {
         let running = run(&controller).await;
         assert_eq!(calls.take_sorted(), ["a", "b"]);
@@ -96,15 +96,15 @@ async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
         assert!(matches!(second, Err(ControllerError::AlreadyRunning { .. })), "{second:?}");
         running.stop().await.unwrap();
     }
-    assert_eq!(told.results(), [6.0, 0.0, 0.0]);
+    assert_eq!(metrics.results(), [6.0, 0.0, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_run_ends_everything_that_belongs_to_it() {
+async fn dropping_a_run_ends_all_its_tasks() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
-    let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
     let running = run(&controller).await;
     assert_eq!(calls.running(), 1);
     running.task.abort();
@@ -114,11 +114,11 @@ async fn dropping_a_run_ends_everything_that_belongs_to_it() {
     touch(&sites, "a");
     pass(60.0).await;
     assert!(calls.take().is_empty());
-    assert_eq!(told.numbers(["active_workers"]), [0.0]);
+    assert_eq!(metrics.numbers(["active_workers"]), [0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_beyond_all_time_are_none() {
+async fn overflowing_limits_mean_no_limit() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
     let config = ControllerConfig {
@@ -132,7 +132,7 @@ async fn limits_beyond_all_time_are_none() {
     assert_eq!((calls.take().len(), calls.dropped().len()), (1, 0));
 }
 
-/// Yields a key when it ends.
+/// A source that adds a key when it is dropped.
 struct Last;
 
 impl Source for Last {
@@ -157,7 +157,7 @@ impl Source for Last {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_closes_the_queue_before_its_sources_end() {
+async fn stop_closes_the_queue_before_sources_end() {
     let calls = Recorder::new();
     let controller = Controller::named("last").source(Last).reconciler(calls.clone());
     run(&controller).await.stop().await.unwrap();
@@ -165,14 +165,14 @@ async fn a_stop_closes_the_queue_before_its_sources_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_run_begins_when_all_of_a_dropped_one_has_ended() {
+async fn run_starts_after_tasks_of_a_dropped_run_ended() {
     let (begun, begins) = mpsc::channel();
     let (go_on, waits) = mpsc::channel::<()>();
     let waits = Mutex::new(waits);
     let at_work = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let (counted, seen) = (at_work.clone(), most.clone());
-    // It does what none should: holds its thread, so that it cannot be dropped.
+    // Blocks its thread, so that it cannot be dropped. Real reconcilers must not do that.
     let reconcile = move |request: ReconcileRequest| {
         seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         begun.send(()).unwrap();
@@ -201,7 +201,7 @@ async fn a_run_begins_when_all_of_a_dropped_one_has_ended() {
     go_on.send(()).unwrap();
     go_on.send(()).unwrap();
     tokio::task::block_in_place(|| begins.recv().unwrap());
-    assert_eq!(most.load(Ordering::SeqCst), 1, "two runs were at work");
+    assert_eq!(most.load(Ordering::SeqCst), 1, "two runs overlapped");
     second.abort();
 }
 
@@ -212,13 +212,13 @@ fn by_hand(calls: &Recorder) -> (Trigger, Controller) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_a_stop_leaves_come_in_the_next_run() {
+async fn next_run_reconciles_keys_left_by_a_stop() {
     let calls = Recorder::taking(10.0);
     let (trigger, controller) = by_hand(&calls);
     let running = run(&controller).await;
     ["a", "b", "c"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(1.0).await;
-    // It runs after the queue is closed, and before the source has heard of that.
+    // Runs after the queue is closed, and before the source notices.
     let (stop, hand) = (running.stop.clone(), trigger.clone());
     tokio::spawn(async move {
         stop.cancelled().await;
@@ -236,7 +236,7 @@ async fn keys_that_a_stop_leaves_come_in_the_next_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_a_dropped_run_leaves_come_in_the_next() {
+async fn next_run_reconciles_keys_left_by_a_drop() {
     let calls = Recorder::taking(10.0);
     let (trigger, controller) = by_hand(&calls);
     let running = run(&controller).await;
@@ -251,7 +251,7 @@ async fn keys_that_a_dropped_run_leaves_come_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
+async fn next_run_retries_keys_that_failed_before_the_stop() {
     let sites = sites_named(&["waits", "fails-last", "fine"]);
     let calls = Recorder::taking(1.0);
     let clean_up = |request: &ReconcileRequest| match request.key.name() {
@@ -265,7 +265,7 @@ async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
     ["waits", "fails-last", "fine"].into_iter().for_each(|name| assert!(sites.remove(&key(name))));
     pass(100.0).await;
     calls.take();
-    // One waits for its next try, and the other's fails while the stop waits for it.
+    // One key waits for its retry. The other one fails while the stop waits for it.
     while calls.running() == 0 {
         pass(0.1).await;
     }
@@ -275,11 +275,11 @@ async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
     pass(100.0).await;
     let mut tried = calls.take_sorted();
     tried.dedup();
-    assert_eq!(tried, ["fails-last", "waits"], "their objects are gone, so nothing else brings them");
+    assert_eq!(tried, ["fails-last", "waits"], "the objects do not exist, so nothing else adds the keys");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_takes_too_long_names_what_is_in_flight_queued_and_delayed() {
+async fn stop_timeout_names_in_flight_queued_and_delayed_keys() {
     let calls = Recorder::taking(100.0);
     let (trigger, controller) = by_hand(&calls);
     let running = run(&controller).await;
@@ -295,7 +295,7 @@ async fn a_stop_that_takes_too_long_names_what_is_in_flight_queued_and_delayed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_logs_the_keys_that_it_leaves() {
+async fn stop_logs_unfinished_keys() {
     let (log, _guard) = crate::log::Log::here();
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
@@ -308,7 +308,7 @@ async fn a_stop_logs_the_keys_that_it_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_takes_a_stop_without_a_limit() {
+async fn manager_accepts_an_unlimited_stop_timeout() {
     let config = pintle_controller::ManagerConfig { graceful_shutdown_timeout: Duration::MAX, ..Default::default() };
     let controller = Controller::of(&informer(&sites_named(&["a"]))).reconciler(Recorder::new());
     let stop = CancellationToken::new();

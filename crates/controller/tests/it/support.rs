@@ -1,4 +1,4 @@
-//! Sites, children of them, leases, and what becomes of them on a server in memory.
+//! Sites, children and leases on an in-memory server.
 
 use pintle_informer::{InformerConfig, SharedInformer};
 use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
@@ -41,7 +41,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// A server with sites of these names.
+/// Returns a server with sites of these names.
 pub(crate) fn sites_named(names: &[&str]) -> Collection<Site> {
     names.iter().map(|name| Site::named(name)).collect()
 }
@@ -55,14 +55,14 @@ pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are down, and expires them, so that only a new list can tell.
+/// Deletes a site while all watches are down and then expires them, so that only a new list shows the deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));
     sites.compact();
 }
 
-/// Requests are answered with 403.
+/// Makes all requests fail with 403.
 pub(crate) fn forbid(faults: &FaultScript) {
     faults.when(|_| Some(Outcome::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
 }
@@ -83,7 +83,7 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
     leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Lets someone else hold it.
+/// Gives the lease to another holder.
 pub(crate) fn usurp(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

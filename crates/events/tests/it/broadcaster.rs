@@ -8,7 +8,7 @@ use pintle_events::{
     BroadcasterConfig, CorrelatorConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference,
 };
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
 
 /// A server without failures.
@@ -70,11 +70,11 @@ fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadc
 
 /// A broadcaster and its metrics.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
 }
 
-fn settled(memory: &Memory, outcome: &str) -> Option<f64> {
+fn settled(memory: &InMemoryProvider, outcome: &str) -> Option<f64> {
     memory.value("event_broadcaster_settled_total", &[("outcome", outcome)])
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, MetricKind, Provider, Pulled};
 use pintle_testing::{Break, Collection, Outcome, Verb};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
 /// How an informer that tells `memory` is configured.
-fn telling(memory: &Memory) -> InformerConfig<Pod> {
+fn telling(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
 
@@ -27,20 +27,20 @@ async fn synced(source: &Collection<Pod>, config: InformerConfig<Pod>) -> Shared
     informer
 }
 
-fn value(memory: &Memory, name: &str) -> f64 {
+fn value(memory: &InMemoryProvider, name: &str) -> f64 {
     let labels = [("name", "web"), ("group", ""), ("version", "v1"), ("resource", "pods")];
     memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not told"))
 }
 
 /// How many values there are, and their sum in whole numbers.
-fn sum(memory: &Memory, name: &str) -> (u64, f64) {
+fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not told"));
     (distribution.count(), distribution.sum().round())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let informer = || SharedInformer::new(pods(&["a"]), telling(&memory));
     let [never_started, shut_down, dropped] = std::array::from_fn(|_| informer());
     let samples = memory.samples();
@@ -92,7 +92,7 @@ async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_provider_nothing_is_told() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let source = pods(&["a"]);
     let _untold = synced(&source, InformerConfig { metrics: None, ..telling(&memory) }).await;
     assert!(memory.samples().is_empty());
@@ -102,7 +102,7 @@ async fn without_a_provider_nothing_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_tells_how_long_it_took_and_what_it_held() {
-    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::List, [Outcome::Fails(too_many_requests())]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(7))]);
     let _informer = synced(&source, telling(&memory)).await;
@@ -116,7 +116,7 @@ async fn a_list_tells_how_long_it_took_and_what_it_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_several_pages_is_one() {
-    let (memory, source) = (Memory::new(), pods(&["a", "b", "c"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b", "c"]));
     let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
     // In one piece from the server's cache; and page by page of the newest state.
     let too_large = Outcome::Fails(crate::support::too_large());
@@ -130,7 +130,7 @@ async fn a_list_of_several_pages_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_tells_at_its_end_how_long_it_was_and_what_it_brought() {
-    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "reflector_watches_total"), 1.0);
     source.put(pod("b", ""));
@@ -152,7 +152,7 @@ async fn a_watch_tells_at_its_end_how_long_it_was_and_what_it_brought() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_after_410_shows() {
-    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
     source.break_watches(Break::Silent);
@@ -174,7 +174,7 @@ async fn a_relist_after_410_shows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_watch_is_one_that_brought_nothing_at_once() {
-    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [empty(), empty()]);
     let informer = synced(&source, telling(&memory)).await;
     assert!(informer.state().cause().is_some());
@@ -191,7 +191,7 @@ async fn a_short_watch_is_one_that_brought_nothing_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn for_how_long_it_has_not_been_up_to_date_shows() {
-    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "informer_degraded_seconds"), 0.0);
     source.faults().when(|_| Some(Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable)));
@@ -205,7 +205,7 @@ async fn for_how_long_it_has_not_been_up_to_date_shows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_was_none() {
-    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
     let _informer = synced(&source, telling(&memory)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -216,7 +216,7 @@ async fn a_watch_that_is_refused_was_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_is_a_list_that_goes_on_as_a_watch() {
-    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::Watch, [Outcome::AnswerSlow(Duration::from_secs(3))]);
     let reflector = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
     let _informer = synced(&source, InformerConfig { reflector, ..telling(&memory) }).await;
@@ -236,7 +236,7 @@ async fn an_undecodable_object_shows_until_it_heals() {
     let put = |source: &Collection<Pod>, name: &str, node: serde_json::Value| {
         source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": node}));
     };
-    let (memory, source) = (Memory::new(), Collection::default());
+    let (memory, source) = (InMemoryProvider::new(), Collection::default());
     put(&source, "listed", 7.into());
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "informer_undecodable_objects"), 1.0);
@@ -259,7 +259,7 @@ async fn an_undecodable_object_shows_until_it_heals() {
 async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
     /// Notes each level of the queue.
     #[derive(Clone, Debug)]
-    struct Noting(Memory, Arc<Mutex<Vec<i64>>>);
+    struct Noting(InMemoryProvider, Arc<Mutex<Vec<i64>>>);
     impl Gauge for Noting {
         fn add(&self, change: i64) {
             let mut levels = self.1.lock().unwrap();
@@ -284,7 +284,7 @@ async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
             self.0.pulled(metric, labels, read)
         }
     }
-    let (memory, source, levels) = (Memory::new(), pods(&["a"]), Arc::<Mutex<Vec<i64>>>::default());
+    let (memory, source, levels) = (InMemoryProvider::new(), pods(&["a"]), Arc::<Mutex<Vec<i64>>>::default());
     let metrics: Arc<dyn Provider> = Arc::new(Noting(memory.clone(), levels.clone()));
     let informer = SharedInformer::new(source.clone(), InformerConfig { metrics: Some(metrics), ..telling(&memory) });
     informer.start();
@@ -300,7 +300,7 @@ async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_slow_subscribers_shows() {
-    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     let informer = synced(&source, telling(&memory)).await;
     let (mut quick, slow) = (informer.subscribe(), informer.subscribe());
     assert_eq!(value(&memory, "informer_pending_notifications"), 4.0);
@@ -316,7 +316,7 @@ async fn what_waits_for_slow_subscribers_shows() {
 async fn of_a_long_resource_version_the_last_15_digits_show() {
     let cases = [("123456789012345678901234567890", 678_901_234_567_890.0), ("50", 50.0), ("none", 0.0), ("é", 0.0)];
     for (version, expected) in cases {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let pod = json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": "x"});
         let old = Scripted::new(move || Ok(list(std::slice::from_ref(&pod), version)), || Ok(silence()));
         let informer = SharedInformer::new(old, telling(&memory));
@@ -330,7 +330,7 @@ async fn of_a_long_resource_version_the_last_15_digits_show() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_informers_of_one_name_the_newest_version_shows() {
-    let (memory, one, other) = (Memory::new(), pods(&["a"]), pods(&["a", "b"]));
+    let (memory, one, other) = (InMemoryProvider::new(), pods(&["a"]), pods(&["a", "b"]));
     let _one = synced(&one, telling(&memory)).await;
     let other = synced(&other, telling(&memory)).await;
     let versions = ["reflector_last_resource_version", "informer_store_resource_version"];
@@ -343,9 +343,9 @@ async fn of_two_informers_of_one_name_the_newest_version_shows() {
 fn a_provider_is_asked_under_no_lock_of_the_factory() {
     /// Has another thread look at the factory, whenever it is asked.
     #[derive(Debug)]
-    struct Curious(Memory, InformerFactory);
+    struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {
-        fn look(&self) -> &Memory {
+        fn look(&self) -> &InMemoryProvider {
             let (factory, (tell, told)) = (self.1.clone(), mpsc::channel());
             thread::spawn(move || tell.send(factory.unsynced()));
             told.recv_timeout(Duration::from_secs(30)).expect("the lock is free");
@@ -366,7 +366,7 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
             self.look().pulled(metric, labels, read)
         }
     }
-    let (memory, factory) = (Memory::new(), InformerFactory::new());
+    let (memory, factory) = (InMemoryProvider::new(), InformerFactory::new());
     let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
     let ask = || {
         let metrics = Some(provider.clone());
@@ -379,7 +379,7 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
 
 #[tokio::test(start_paused = true)]
 async fn s9_the_metric_has_the_last_digits_of_the_revision() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let source = Scripted::new(|| Ok(list(&[], "123456789012345678901234567890")), || Ok(silence()));
     let informer = SharedInformer::new(source, telling(&memory));
     informer.start();

@@ -11,7 +11,7 @@ use pintle_informer::{
     StopCause,
 };
 use pintle_meta::{Metadata, ObjectMeta, Reason};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_testing::{Break, Collection, Outcome, PanickingProvider, Verb};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
         Pulled,
     }
     #[derive(Debug)]
-    struct Fragile(At, Memory);
+    struct Fragile(At, InMemoryProvider);
     impl Fragile {
         fn give(&self, kind: At) -> &dyn Provider {
             assert_ne!(self.0, At::Any, "wanted");
@@ -87,7 +87,7 @@ async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
     }
     for at in [At::Any, At::Counter, At::Gauge, At::Histogram, At::Pulled] {
         let (log, _here) = Log::here();
-        let (source, memory) = (pods(&["a"]), Memory::new());
+        let (source, memory) = (pods(&["a"]), InMemoryProvider::new());
         let metrics: Arc<dyn Provider> = Arc::new(Fragile(at, memory.clone()));
         let config = InformerConfig { metrics: Some(metrics), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_informer::{ErrorHandler, InformerConfig, InformerFactory, Lister, ReflectorConfig, SharedInformer};
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_ratelimit::BackoffConfig;
 use pintle_testing::{Collection, Outcome, Verb};
 
@@ -24,7 +24,7 @@ fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
     let minute = Duration::from_secs(600);
     vec![
         ("name", InformerConfig { name: "mine".into(), ..plain() }),
-        ("metrics", InformerConfig { metrics: Some(Arc::new(Memory::new())), ..plain() }),
+        ("metrics", InformerConfig { metrics: Some(Arc::new(InMemoryProvider::new())), ..plain() }),
         ("seed", InformerConfig { seed: Some(7), ..plain() }),
         ("label_selector", reflector(|config| config.label_selector = "a=b".parse().unwrap())),
         ("field_selector", reflector(|config| config.field_selector = "metadata.name=b".parse().unwrap())),
@@ -53,7 +53,7 @@ async fn a_caller_with_another_setting_gets_an_informer_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_with_the_same_settings_share_an_informer() {
-    let (memory, factory, source) = (Arc::new(Memory::new()), InformerFactory::new(), pods(&["a"]));
+    let (memory, factory, source) = (Arc::new(InMemoryProvider::new()), InformerFactory::new(), pods(&["a"]));
     let same = || InformerConfig {
         name: "mine".into(),
         metrics: Some(memory.clone()),

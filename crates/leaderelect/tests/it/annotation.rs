@@ -8,7 +8,7 @@ use pintle_leaderelect::{
     Leadership, Lock,
 };
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Call, Collection, CollectionConfig, Outcome};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -62,14 +62,14 @@ fn verbs(server: &Server) -> Vec<&'static str> {
 
 struct Contender {
     status: ElectionStatus,
-    memory: Memory,
+    memory: InMemoryProvider,
     stop: CancellationToken,
     run: JoinHandle<()>,
 }
 
 fn contend(lock: AnnotationLock<Server>) -> Contender {
     let seconds = Duration::from_secs;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let config = LeaderElectionConfig {
         identity: "baz".into(),
         seed: Some(7),

@@ -7,7 +7,7 @@ use pintle_leaderelect::{
     Clocks, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
     LossReason, Now,
 };
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Client, Collection, SteppedClock};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -71,7 +71,7 @@ pub(crate) struct Contender {
     pub(crate) stop: CancellationToken,
     pub(crate) story: Story,
     pub(crate) leadership: Arc<Mutex<Option<Leadership>>>,
-    pub(crate) memory: Memory,
+    pub(crate) memory: InMemoryProvider,
     pub(crate) run: JoinHandle<Option<LossReason>>,
 }
 
@@ -87,14 +87,14 @@ pub(crate) struct Setup {
     pub(crate) story: Option<Story>,
     pub(crate) clock: Option<Arc<TestClock>>,
     /// Where its metrics go.
-    pub(crate) memory: Memory,
+    pub(crate) memory: InMemoryProvider,
 }
 
 impl Setup {
     pub(crate) fn new(identity: &str) -> Self {
         let mut config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
         config.seed = Some(7);
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         config.metrics = Some(Arc::new(memory.clone()));
         let (drain, work) = (Duration::ZERO, None);
         Self { config, drain, work, watch: false, once: false, story: None, clock: None, memory }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock, LossReason,
 };
-use pintle_metrics::{Memory, MetricKind, Provider};
+use pintle_metrics::{InMemoryProvider, MetricKind, Provider};
 use pintle_testing::{Outcome, PanickingProvider};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -15,11 +15,11 @@ use crate::contender::{Setup, pass};
 use crate::log::Log;
 use crate::server::{NAME, NAMESPACE, delete, server, take_verbs};
 
-fn status(memory: &Memory) -> Option<f64> {
+fn status(memory: &InMemoryProvider) -> Option<f64> {
     memory.value("leader_election_master_status", &[("name", NAME)])
 }
 
-fn elector(memory: &Memory) -> LeaderElector<impl Lock> {
+fn elector(memory: &InMemoryProvider) -> LeaderElector<impl Lock> {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
     let mut config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
     config.metrics = Some(Arc::new(memory.clone()));
@@ -28,7 +28,7 @@ fn elector(memory: &Memory) -> LeaderElector<impl Lock> {
 
 #[test]
 fn the_series_are_those_of_client_go_and_go_with_the_elector() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let (one, other) = (elector(&memory), elector(&memory));
     let mut found: Vec<_> =
         memory.samples().into_iter().map(|sample| (sample.metric.name, sample.metric.kind)).collect();
@@ -74,7 +74,7 @@ async fn the_master_status_is_that_of_the_guard() {
 
 #[tokio::test(start_paused = true)]
 async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let mut elector = elector(&memory);
     let stop = CancellationToken::new();
     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);

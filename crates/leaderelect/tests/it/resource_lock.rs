@@ -7,7 +7,7 @@ use pintle_leaderelect::{
     Lease, LockKind, Observers, ResourceLock, Shards, ShardsConfig,
 };
 use pintle_meta::{DynamicObject, Object};
-use pintle_metrics::{Memory, Provider};
+use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_testing::{Client, Collection, CollectionConfig};
 use tokio_util::sync::CancellationToken;
 
@@ -108,7 +108,7 @@ async fn the_electors_of_an_observed_lock_report_there_unless_their_configuratio
                 let told = told.clone();
                 move |event: &LeaderEvent| told.lock().unwrap().push(format!("{} {event}", event.resource.kind))
             };
-            let (of_lock, own) = (Memory::new(), Memory::new());
+            let (of_lock, own) = (InMemoryProvider::new(), InMemoryProvider::new());
             let observers = Observers { metrics: Some(Arc::new(of_lock.clone())), events: Some(Arc::new(tell)) };
             let (lock, _server) = lock(name.parse().unwrap());
             let config = LeaderElectionConfig {
@@ -121,7 +121,7 @@ async fn the_electors_of_an_observed_lock_report_there_unless_their_configuratio
             let mut elector = LeaderElector::new(lock.observed_by(observers), config).unwrap();
             let work = LeaderCallbacks::new(async |_: Leadership| {});
             assert!(elector.run(&CancellationToken::new(), work).await.is_some());
-            let terms = |memory: &Memory| memory.value("leader_election_terms_total", &[("name", "lock")]);
+            let terms = |memory: &InMemoryProvider| memory.value("leader_election_terms_total", &[("name", "lock")]);
             let expected = if has_own { (None, Some(1.0)) } else { (Some(1.0), None) };
             assert_eq!((terms(&of_lock), terms(&own)), expected, "{name}");
             let events = [format!("{kind} baz became leader"), format!("{kind} baz stopped leading")];

@@ -1,20 +1,21 @@
-//! Selectors of fields: read, built by code, held against fields, printed.
+//! Field selectors.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// Which objects are meant, by their fields: requirements that must all hold. The default selects everything.
+/// A field selector: requirements on the fields of an object, all of which must hold. The default selects everything.
 ///
-/// The text has `field=value`, `field==value` or `field!=value`, with commas between. Of what is not text, Kubernetes compares
-/// the JSON, and an absent field has the empty value. Which fields there are depends on the kind and on the server:
-/// `metadata.name` and mostly `metadata.namespace` on all, `spec.nodeName` and `status.phase` on pods, and so on.
+/// The text has `field=value`, `field==value` or `field!=value`, separated by commas. For fields that are not strings,
+/// Kubernetes compares their JSON. A missing field has the empty value. The available fields depend on the kind and on
+/// the server: `metadata.name` and mostly `metadata.namespace` for all kinds, `spec.nodeName` and `status.phase` for
+/// pods, and so on.
 ///
-/// In a value, `\\`, `\,` and `\=` stand for the character behind the backslash, which cannot stand there by itself. No
-/// blanks are trimmed. Empty parts between commas are skipped.
+/// In a value, `\\`, `\,` and `\=` stand for the character after the backslash, which cannot be written without it.
+/// Whitespace is not trimmed. Empty parts between commas are skipped.
 ///
-/// Requirements are kept in one order, each once, so that selectors which require the same are equal and print the same.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
 ///
 /// # Examples
 ///
@@ -31,27 +32,27 @@ use super::InvalidSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    /// Ordered by their text, each once.
+    /// Sorted by their text, without duplicates.
     requirements: Vec<FieldRequirement>,
 }
 
 impl FieldSelector {
-    /// Selects everything: it requires nothing.
+    /// Returns the selector that selects everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// This selector, and the field has that value.
+    /// Adds the requirement that the field has this value.
     ///
     /// # Panics
     ///
-    /// If the field is empty or has one of `=`, `!`, `,` and `\`, as no field of Kubernetes has. Parse a text that comes from
-    /// outside.
+    /// Panics if the field is empty or contains `=`, `!`, `,` or `\`, which no Kubernetes field does. Parse untrusted
+    /// text instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
 
-    /// This selector, and the field does not have that value.
+    /// Adds the requirement that the field does not have this value.
     ///
     /// # Panics
     ///
@@ -62,28 +63,29 @@ impl FieldSelector {
 
     fn and(self, field: &str, value: String, equals: bool) -> Self {
         let is_field = !field.is_empty() && !field.contains(['=', '!', ',', '\\']);
-        assert!(is_field, "{field:?} is no field that a selector can name");
+        assert!(is_field, "{field:?} is not a field that a selector can name");
         let requirement = FieldRequirement { field: field.into(), value, equals };
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// What must hold, ordered as it is printed.
+    /// Returns the requirements, in printed order.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether it selects everything.
+    /// Returns whether this selector selects everything.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The value that a field must have, if there is such a requirement: client-go's `RequiresExactMatch`.
+    /// Returns the value that a field must equal, if there is such a requirement: client-go's `RequiresExactMatch`.
     pub fn exact(&self, field: &str) -> Option<&str> {
         let mut requirements = self.requirements.iter();
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
     }
 
-    /// Whether an object is selected whose fields `value_of` looks up; an absent one is empty. Allocates nothing by itself.
+    /// Returns whether the selector matches an object. `value_of` returns the value of a field, or the empty string if
+    /// it is missing. It does not allocate.
     pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
     }
@@ -101,12 +103,12 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 impl FromStr for FieldSelector {
     type Err = InvalidSelector;
 
-    /// Reads a selector. Time and memory grow with the text as in sorting it; nothing recurses.
+    /// Parses a selector. Time and memory grow with the text as in sorting it, and the parser does not recurse.
     ///
     /// # Errors
     ///
-    /// A part without an operator, or a value with a character that has to be escaped or with another escape: of the part that
-    /// comes first in alphabetical order, in the words of a Kubernetes API server.
+    /// A part has no operator, or a value has an unescaped character or an invalid escape sequence. The error is about
+    /// the alphabetically first such part, with the message of a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -118,7 +120,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // Kubernetes takes an operator by itself for nothing at all.
+        // Kubernetes ignores a part that consists of an operator only.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -142,22 +144,22 @@ pub struct FieldRequirement {
 }
 
 impl FieldRequirement {
-    /// The field, such as `metadata.name`.
+    /// Returns the field, such as `metadata.name`.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What the field is held against.
+    /// Returns the value to compare with.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Whether they have to be equal, or else to differ.
+    /// Returns whether the field must equal the value. Otherwise it must differ.
     pub fn is_equality(&self) -> bool {
         self.equals
     }
 
-    /// Whether it holds of a value of the field.
+    /// Returns whether a value of the field meets the requirement.
     pub fn matches(&self, value: &str) -> bool {
         (self.value == value) == self.equals
     }
@@ -171,7 +173,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// The parts between commas that are not escaped.
+/// Splits the text at commas that are not escaped.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     text.split(move |c| {
@@ -181,7 +183,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The field, whether equal, and the escaped value, split at the first operator.
+/// Splits a part at the first operator. Returns the field, whether the operator is equality, and the escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
     let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;

@@ -1,4 +1,4 @@
-//! Selectors of labels: built by code, held against labels, printed.
+//! Label selectors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,24 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// Which labels are meant: requirements that must all hold. The default selects everything.
+/// A label selector: requirements on labels, all of which must hold. The default selects everything.
 ///
-/// | Text | Built by | Holds if the label |
+/// | text | method | matches if the label |
 /// |---|---|---|
 /// | `key=value`, `key==value` | [`equals`](Self::equals) | has that value |
 /// | `key!=value` | [`not_equals`](Self::not_equals) | is absent or has another |
 /// | `key in (a, b)` | [`is_in`](Self::is_in) | has one of these values |
 /// | `key notin (a, b)` | [`not_in`](Self::not_in) | is absent or has none of these |
-/// | `key` | [`exists`](Self::exists) | is there |
+/// | `key` | [`exists`](Self::exists) | is present |
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
-/// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or a lesser whole number |
+/// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Between requirements are commas. Blanks may stand anywhere but within a word. An empty place is the empty value: `key=`,
-/// `key in ()`, `key in (a,)`. `in` and `notin` are words only where an operator may stand. A number fits into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside a word. An empty position means
+/// the empty value: `key=`, `key in ()`, `key in (a,)`. `in` and `notin` are operators only where an operator is
+/// allowed. Numbers must fit into an `i64`.
 ///
-/// Requirements are kept in one order, each once, so that selectors which require the same are equal and print the same.
-/// Nothing more is made of what they mean: `a=b` and `a in (b)` are two selectors, as they are to Kubernetes.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
+/// They are not simplified further: `a=b` and `a in (b)` are different selectors, as in Kubernetes.
 ///
 /// # Examples
 ///
@@ -43,27 +44,28 @@ use super::{InvalidSelector, parse, quoted};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// In order, each once.
+    /// Sorted, without duplicates.
     requirements: Vec<LabelRequirement>,
 }
 
 impl LabelSelector {
-    /// Selects everything: it requires nothing.
+    /// Returns the selector that selects everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Selects nothing: it requires a label to be there and to be absent, `nothing,!nothing`. So it says the same when it is sent.
+    /// Returns a selector that selects nothing. It requires a label to be both present and absent, `nothing,!nothing`,
+    /// so it also selects nothing on a server.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
     }
 
-    /// The selector of exactly these labels: client-go's `ValidatedSelectorFromSet`.
+    /// Returns the selector for exactly these labels: client-go's `ValidatedSelectorFromSet`.
     ///
     /// # Errors
     ///
-    /// A key or a value that no label can have.
+    /// A key or a value is not valid for a label.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
     where
         K: Into<String>,
@@ -73,16 +75,16 @@ impl LabelSelector {
         labels.try_fold(Self::everything(), |selector, (key, value)| selector.equals(key, value))
     }
 
-    /// This selector, and the label has that value.
+    /// Adds the requirement that the label has this value.
     ///
     /// # Errors
     ///
-    /// A key or a value that no label can have.
+    /// The key or the value is not valid for a label.
     pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
     }
 
-    /// This selector, and the label is absent or has another value.
+    /// Adds the requirement that the label is absent or has another value.
     ///
     /// # Errors
     ///
@@ -91,11 +93,11 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
     }
 
-    /// This selector, and the label has one of these values.
+    /// Adds the requirement that the label has one of these values.
     ///
     /// # Errors
     ///
-    /// As [`equals`](Self::equals); and no values at all.
+    /// As [`equals`](Self::equals), or there are no values.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -104,7 +106,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::In, values)?))
     }
 
-    /// This selector, and the label is absent or has none of these values.
+    /// Adds the requirement that the label is absent or has none of these values.
     ///
     /// # Errors
     ///
@@ -117,16 +119,16 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotIn, values)?))
     }
 
-    /// This selector, and the label is there.
+    /// Adds the requirement that the label is present.
     ///
     /// # Errors
     ///
-    /// A key that no label can have.
+    /// The key is not valid for a label.
     pub fn exists(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
     }
 
-    /// This selector, and the label is absent.
+    /// Adds the requirement that the label is absent.
     ///
     /// # Errors
     ///
@@ -135,16 +137,16 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
 
-    /// This selector, and the label is a whole number greater than `bound`.
+    /// Adds the requirement that the label is an integer greater than `bound`.
     ///
     /// # Errors
     ///
-    /// As [`exists`](Self::exists); and a negative bound, whose sign no label can begin with.
+    /// As [`exists`](Self::exists), or the bound is negative, because no label can start with a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
 
-    /// This selector, and the label is a whole number less than `bound`.
+    /// Adds the requirement that the label is an integer less than `bound`.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
     }
 
-    /// This selector, and that requirement holds.
+    /// Adds a requirement.
     pub fn and(mut self, requirement: LabelRequirement) -> Self {
         if let Err(place) = self.requirements.binary_search(&requirement) {
             self.requirements.insert(place, requirement);
@@ -161,18 +163,18 @@ impl LabelSelector {
         self
     }
 
-    /// What must hold, ordered by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// Whether it selects everything.
+    /// Returns whether this selector selects everything.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether it requires some label both to be there and to be absent, as [`nothing`](Self::nothing) does. No other
-    /// contradictions are looked for.
+    /// Returns whether it requires a label to be both present and absent, as [`nothing`](Self::nothing) does. Other
+    /// contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
             pair[0].key == pair[1].key
@@ -180,12 +182,12 @@ impl LabelSelector {
         })
     }
 
-    /// Whether labels are selected. Allocates nothing.
+    /// Returns whether the selector matches these labels. It does not allocate.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether labels are selected that `label` looks up by their keys, wherever they are kept. Allocates nothing.
+    /// Returns whether the selector matches labels that `label` looks up by key. It does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -203,11 +205,12 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
-    /// Reads a selector. Time and memory grow with the text as in sorting it; nothing recurses.
+    /// Parses a selector. Time and memory grow with the text as in sorting it, and the parser does not recurse.
     ///
     /// # Errors
     ///
-    /// The first fault of syntax, or a key or a value that no label can have, in the words of a Kubernetes API server.
+    /// The text has a syntax error, or a key or a value is not valid for a label. The error is about the first such
+    /// problem, with the message of a Kubernetes API server.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -238,11 +241,11 @@ impl fmt::Display for LabelSelector {
 pub struct LabelRequirement {
     key: String,
     operator: SelectorOperator,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     values: Vec<String>,
 }
 
-/// How a [`LabelRequirement`] holds a label against its values.
+/// The operator of a [`LabelRequirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
     /// `=`, `==`: the label has the value.
@@ -253,24 +256,27 @@ pub enum SelectorOperator {
     NotEquals,
     /// `notin`: the label is absent or has none of the values.
     NotIn,
-    /// The bare key: the label is there.
+    /// The bare key: the label is present.
     Exists,
     /// `!` and the key: the label is absent.
     DoesNotExist,
-    /// `>`: the label is a whole number greater than the value.
+    /// `>`: the label is an integer greater than the value.
     GreaterThan,
-    /// `<`: the label is a whole number less than the value.
+    /// `<`: the label is an integer less than the value.
     LessThan,
 }
 
 impl LabelRequirement {
-    /// Requires that `operator` hold between the label and the values.
+    /// Creates a requirement.
     ///
     /// # Errors
     ///
-    /// A key or a value that no label can have, and another number of values than the operator takes: any but none for `In` and
-    /// `NotIn`, none for `Exists` and `DoesNotExist`, one for all others, which for `GreaterThan` and `LessThan` is a whole
-    /// number. All faults are told, in the words of Kubernetes' `NewRequirement`.
+    /// - A key or a value is not valid for a label.
+    /// - The number of values does not fit the operator. `In` and `NotIn` need at least one value, `Exists` and
+    ///   `DoesNotExist` take none, and all others take one.
+    /// - The value of `GreaterThan` or `LessThan` is not an integer.
+    ///
+    /// The error lists all problems, with the messages of Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: SelectorOperator,
@@ -289,22 +295,22 @@ impl LabelRequirement {
         Ok(Self { key, operator, values })
     }
 
-    /// The key of the label.
+    /// Returns the key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How the label is held against the values.
+    /// Returns the operator.
     pub fn operator(&self) -> SelectorOperator {
         self.operator
     }
 
-    /// What the label is held against, in order, each once.
+    /// Returns the values, sorted and without duplicates.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether it holds of a label, which may be absent. Allocates nothing.
+    /// Returns whether a label meets the requirement. `None` means that the label is absent. It does not allocate.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
         let integers = || {
@@ -338,7 +344,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// The faults of a requirement, in the order in which Kubernetes tells them.
+/// Returns the errors of a requirement, in Kubernetes' order.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -377,7 +383,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// As Go's encoder writes a list of texts that may be nil.
+/// Formats values as Go's encoder does for a slice that may be nil.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -1,11 +1,10 @@
-//! What the key and the value of a label have to look like, and what Kubernetes says of those that do not: its
-//! `IsQualifiedName` and `IsValidLabelValue`.
+//! Validation of label keys and values with Kubernetes' messages: its `IsQualifiedName` and `IsValidLabelValue`.
 
-/// Why a text is no key of a label, `name` or `prefix/name`; nothing if it is one.
+/// Returns the reasons why `key` is not a valid label key, `name` or `prefix/name`. The list is empty if it is valid.
 ///
-/// The prefix is a DNS subdomain: at most 253 bytes, lower-case letters, digits and `-`, in parts with dots between, each with a
-/// letter or a digit at either end. The name has at most 63 bytes: letters, digits, `-`, `_` and `.`, with a letter or a digit at
-/// either end.
+/// The prefix is a DNS subdomain of at most 253 bytes: parts separated by dots, each with lower-case letters, digits
+/// and `-`, starting and ending with a letter or a digit. The name has at most 63 bytes: letters, digits, `-`, `_` and
+/// `.`, starting and ending with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -35,9 +34,9 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Why a text is no value of a label; nothing if it is one.
+/// Returns the reasons why `value` is not a valid label value. The list is empty if it is valid.
 ///
-/// A value is empty, or looks like the name in a key.
+/// A value is empty, or has the form of the name in a key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -49,7 +48,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Why a text is no DNS subdomain; nothing if it is one. (That of a name is told otherwise: it counts characters.)
+/// Returns the reasons why `prefix` is not a DNS subdomain. (The validation of object names differs: it counts
+/// characters.)
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();
@@ -66,7 +66,7 @@ fn prefix_faults(prefix: &str) -> Vec<String> {
     faults
 }
 
-/// Of the name in a key, and of a value.
+/// The maximum length of a value, and of the name in a key.
 const LONGEST: usize = 63;
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
@@ -79,7 +79,8 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Whether all is letters, digits, `-`, `_` and `.`, with a letter or a digit at either end. The empty text is a word.
+/// Returns whether `text` is empty, or consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter
+/// or a digit.
 fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

@@ -1,9 +1,9 @@
-//! The text of a label selector, read in one pass from left to right.
+//! The parser of label selectors, which reads the text once from left to right.
 
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
 
-/// The requirements in the order in which they stand.
+/// Parses the requirements, in the order of the text.
 pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidSelector> {
     let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
     parser.selector().map_err(InvalidSelector::new)
@@ -12,9 +12,9 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// `in` and `notin` are words only where an operator may stand; the end is the empty token.
+/// `in` and `notin` are keywords only where an operator is allowed. The end of the text is the empty token.
 struct Parser<'a> {
-    /// What is left, without blanks before it.
+    /// The remaining text, without leading whitespace.
     rest: &'a str,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prints where it stands, and it stands nowhere.
+            // Kubernetes prints the field path here, which is nil.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands in parentheses, in order and each once; an empty place is the empty value.
+    /// Parses the values in parentheses, sorted and without duplicates. An empty position is the empty value.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

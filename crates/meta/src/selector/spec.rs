@@ -1,4 +1,4 @@
-//! The selector as objects hold it: `matchLabels` and `matchExpressions`.
+//! Label selectors in objects: `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
 
-/// A label selector as a Deployment or a NetworkPolicy holds it: Kubernetes' `metav1.LabelSelector`.
+/// A label selector as a field of an object, such as a Deployment or a NetworkPolicy: Kubernetes'
+/// `metav1.LabelSelector`.
 ///
-/// What it selects, [`LabelSelector::from_spec`] says.
+/// [`LabelSelector::from_spec`] converts it to a selector.
 ///
 /// # Examples
 ///
@@ -24,10 +25,10 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
-    /// The labels that must be there, and their values.
+    /// The required labels and their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
-    /// What else must hold.
+    /// Further requirements.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
@@ -38,20 +39,20 @@ pub struct LabelSelectorSpec {
 pub struct LabelSelectorExpression {
     /// The key of the label.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. An object with another text in this place can still be read.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Other texts can be decoded, too.
     pub operator: String,
-    /// Some for `In` and `NotIn`, none for the others.
+    /// The values. Empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// The selector that an object means: client-go's `LabelSelectorAsSelector`. One that is absent selects nothing, an empty
-    /// one everything.
+    /// Converts the selector of an object: client-go's `LabelSelectorAsSelector`. An absent selector selects nothing,
+    /// and an empty one selects everything.
     ///
     /// # Errors
     ///
-    /// An operator that is none of the four, another number of values than it takes, and a key or a value that no label can have.
+    /// The operator is unknown, the number of values does not fit it, or a key or a value is not valid for a label.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();
@@ -76,7 +77,7 @@ impl LabelSelectorExpression {
     }
 }
 
-/// Go writes a nil map or slice as `null`.
+/// Decodes `null` as empty, because Go writes a nil map or slice as `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

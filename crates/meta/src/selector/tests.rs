@@ -1,4 +1,5 @@
-//! The rows of Kubernetes' own tests (`labels`, `fields` and `metav1` of apimachinery), and what a kube-apiserver answered.
+//! The cases of Kubernetes' own tests (`labels`, `fields` and `metav1` of apimachinery), and recorded responses of
+//! kube-apiserver.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The printed form of a selector, or the message.
+/// Returns the printed form of a selector, or the error message.
 fn printed(text: &str) -> Result<String, String> {
     text.parse::<LabelSelector>().map(|read| read.to_string()).map_err(|error| error.to_string())
 }
@@ -23,7 +24,7 @@ fn check_label(selector: &str, on: &[(&str, &str)], expected: bool) {
 }
 
 #[test]
-fn labels_are_selected_by_comparison_set_and_existence() {
+fn labels_match_by_comparison_set_and_existence() {
     for (selector, expected) in [
         ("", true),
         (" \t\n", true),
@@ -79,7 +80,7 @@ fn labels_are_selected_by_comparison_set_and_existence() {
 }
 
 #[test]
-fn a_label_selector_prints_in_one_form() {
+fn label_selector_prints_canonically() {
     for (text, expected) in [
         ("x=a,y=b,z=c", "x=a,y=b,z=c"),
         ("z=c,x=a,y=b", "x=a,y=b,z=c"),
@@ -110,7 +111,7 @@ fn a_label_selector_prints_in_one_form() {
 }
 
 #[test]
-fn a_broken_label_selector_names_what_it_found() {
+fn invalid_label_selector_error_names_the_token() {
     const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
                          start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
                          for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -180,14 +181,14 @@ fn a_broken_label_selector_names_what_it_found() {
 }
 
 #[test]
-fn a_nul_does_not_hide_the_rest_of_a_label_selector() {
+fn label_selector_with_nul_is_rejected() {
     for text in ["a,\0b", "\0a", "a\0", "a=1\0,b", "a=1 \0,b"] {
         assert!(printed(text).is_err(), "{text:?}");
     }
 }
 
 #[test]
-fn a_label_selector_built_by_code_is_the_one_that_is_read() {
+fn built_label_selector_equals_the_parsed_one() {
     let build = || {
         let everything = LabelSelector::everything();
         let built = everything.exists("e")?.does_not_exist("d")?.equals("a", "1")?.not_equals("a", "2")?;
@@ -198,7 +199,7 @@ fn a_label_selector_built_by_code_is_the_one_that_is_read() {
 }
 
 #[test]
-fn what_no_label_can_have_cannot_be_built() {
+fn builder_rejects_invalid_keys_and_values() {
     let everything = LabelSelector::everything;
     for (built, expected) in [
         (everything().equals("a", "1,b=2"), "values[0][a]: Invalid value: \"1,b=2\""),
@@ -218,7 +219,7 @@ fn what_no_label_can_have_cannot_be_built() {
 }
 
 #[test]
-fn an_operator_takes_the_values_that_it_can_be_held_against() {
+fn operators_validate_the_number_of_values() {
     use SelectorOperator::*;
     for (operator, values, expected) in [
         (In, &[][..], Err("for 'in', 'notin' operators, values set can't be empty")),
@@ -247,7 +248,7 @@ fn an_operator_takes_the_values_that_it_can_be_held_against() {
 }
 
 #[test]
-fn nothing_selects_nothing_wherever_it_is_read() {
+fn nothing_still_selects_nothing_after_parsing() {
     let nothing = LabelSelector::nothing();
     assert!(nothing.is_nothing() && !nothing.is_everything());
     assert_eq!(nothing.to_string().parse(), Ok(nothing.clone()));
@@ -261,14 +262,14 @@ fn nothing_selects_nothing_wherever_it_is_read() {
     assert!(!"a,!b".parse::<LabelSelector>().unwrap().is_nothing());
 }
 
-/// What an object's selector means, or why it means nothing.
+/// Returns the printed form of an object's selector, or the error message.
 fn meant(selector: serde_json::Value) -> Result<String, String> {
     let spec: LabelSelectorSpec = serde_json::from_value(selector).unwrap();
     LabelSelector::from_spec(Some(&spec)).map(|meant| meant.to_string()).map_err(|error| error.to_string())
 }
 
 #[test]
-fn an_objects_selector_means_all_that_it_names() {
+fn object_selector_combines_labels_and_expressions() {
     let expression = json!({"key": "baz", "operator": "In", "values": ["qux", "norf"]});
     for (selector, expected) in [
         (json!({}), ""),
@@ -288,7 +289,7 @@ fn an_objects_selector_means_all_that_it_names() {
 }
 
 #[test]
-fn an_objects_selector_that_means_nothing_says_why() {
+fn invalid_object_selector_returns_the_reason() {
     let operator = |operator: &str, values: &[&str]| {
         meant(json!({"matchExpressions": [{"key": "baz", "operator": operator, "values": values}]})).unwrap_err()
     };
@@ -315,7 +316,7 @@ fn check_field(selector: &str, expected: Result<&str, &str>) {
 }
 
 #[test]
-fn a_field_selector_prints_in_one_form() {
+fn field_selector_prints_canonically() {
     for (text, expected) in [
         ("", ""),
         ("x=a,y=b,z=c", "x=a,y=b,z=c"),
@@ -341,7 +342,7 @@ fn a_field_selector_prints_in_one_form() {
 }
 
 #[test]
-fn a_broken_field_selector_names_the_part_that_comes_first() {
+fn invalid_field_selector_error_names_the_first_part() {
     for (selector, expected) in [
         ("x", "invalid selector: 'x'; can't understand 'x'"),
         ("x=a,b", "invalid selector: 'x=a,b'; can't understand 'b'"),
@@ -360,7 +361,7 @@ fn a_broken_field_selector_names_the_part_that_comes_first() {
 }
 
 #[test]
-fn fields_are_selected_by_equality_alone() {
+fn fields_match_by_equality_only() {
     let fields = [("foo", "bar"), ("baz", "blah"), ("complex", r"=value\,\")];
     let value = |field: &str| fields.iter().find(|(name, _)| *name == field).map_or("", |(_, value)| value);
     for (selector, expected) in [
@@ -379,7 +380,7 @@ fn fields_are_selected_by_equality_alone() {
 }
 
 #[test]
-fn only_an_equality_asks_for_one_value_of_a_field() {
+fn exact_returns_the_value_of_equality_requirements() {
     for (selector, expected) in
         [("", None), ("a=b", None), ("test=b,a=b", Some("b")), ("test=", Some("")), ("test!=b", None)]
     {
@@ -388,20 +389,20 @@ fn only_an_equality_asks_for_one_value_of_a_field() {
 }
 
 #[test]
-fn a_field_selector_built_by_code_is_the_one_that_is_read() {
+fn built_field_selector_equals_the_parsed_one() {
     let built = FieldSelector::everything().not_equals("b", "x,y").equals("a", r"\=").equals("a", r"\=");
     assert_eq!(Ok(built), r"a=\\\=,b!=x\,y".parse());
 }
 
 #[test]
-#[should_panic(expected = "no field that a selector can name")]
-fn a_field_that_would_print_as_something_else_is_refused_aloud() {
+#[should_panic(expected = "not a field that a selector can name")]
+fn field_name_with_special_characters_panics() {
     let _ = FieldSelector::everything().equals("a=b,c", "d");
 }
 
-/// A parser that recursed would overflow the stack, and one that went back over the text would not end.
+/// A recursive parser would overflow the stack, and a backtracking parser would not finish.
 #[test]
-fn a_selector_of_any_length_is_read_in_one_pass() {
+fn long_selectors_parse_in_one_pass() {
     for unit in ["a,", "!", "(", "a in (", "=", "\\"] {
         let text = unit.repeat((1 << 18) / unit.len());
         assert!(text.parse::<LabelSelector>().is_err(), "{unit:?}");
@@ -416,7 +417,7 @@ fn a_selector_of_any_length_is_read_in_one_pass() {
 
 proptest! {
     #[test]
-    fn what_a_label_selector_prints_reads_as_the_same(
+    fn printed_label_selector_parses_as_equal(
         text in "((!?[a-c]|[a-c] ?(=|==|!=| in \\(| notin \\()[a-c,]{0,3}\\)?|[a-c](<|>)[0-9])(, ?)?){0,4}",
         on in proptest::collection::btree_map("[a-c]", "[a-c]|[0-9]", 0..3),
     ) {
@@ -430,7 +431,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_field_selector_prints_reads_as_the_same(text in "([a.!\\\\]{0,3}(=|!=|==)([ab!.]|\\\\,|\\\\=|\\\\\\\\){0,3},?){0,4}") {
+    fn printed_field_selector_parses_as_equal(text in "([a.!\\\\]{0,3}(=|!=|==)([ab!.]|\\\\,|\\\\=|\\\\\\\\){0,3},?){0,4}") {
         if let Ok(selector) = text.parse::<FieldSelector>() {
             let printed = selector.to_string();
             prop_assert_eq!(printed.parse(), Ok(selector));
@@ -438,7 +439,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,40}|[a!=<>(), \\\\.\\x00/]{0,40}|(a| in |notin|\\(|\\)|,|=|!|>|\\\\){0,12}") {
+    fn parsing_never_panics(text in "\\PC{0,40}|[a!=<>(), \\\\.\\x00/]{0,40}|(a| in |notin|\\(|\\)|,|=|!|>|\\\\){0,12}") {
         if let Ok(selector) = text.parse::<LabelSelector>() {
             prop_assert_eq!(selector.to_string().parse(), Ok(selector));
         }

@@ -1,26 +1,26 @@
-//! A provider that panics costs nothing but its metrics.
+//! A panic of a provider disables only the metrics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
 
-use pintle_metrics::{CatchPanic, Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
+use pintle_metrics::{CatchPanic, Counter, Gauge, Histogram, InMemoryProvider, Metric, MetricKind, Provider, Pulled};
 
 static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::Counter, labels: &[] };
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// When a provider panics.
+/// When the provider panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Told,
     Dropped,
-    /// As it is told, with something that panics as it is dropped.
+    /// On use, with a payload that panics when it is dropped.
     Twice,
 }
 
-/// Panics then, and counts how often it is called.
+/// A provider that panics at one point, and counts its calls.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,
@@ -30,7 +30,7 @@ struct Bad {
 impl Bad {
     fn at(&self, when: When) {
         self.calls.lock().unwrap().push(when);
-        assert!(self.when != when, "as the test wants it");
+        assert!(self.when != when, "on purpose");
         if self.when == When::Twice && when == When::Told {
             panic_any(self.clone());
         }
@@ -45,7 +45,7 @@ impl Bad {
 impl Drop for Bad {
     fn drop(&mut self) {
         self.at(When::Dropped);
-        assert!(self.when != When::Twice, "as the test wants it");
+        assert!(self.when != When::Twice, "on purpose");
     }
 }
 
@@ -86,8 +86,8 @@ impl Provider for Bad {
 }
 
 #[test]
-fn what_a_provider_is_told_goes_through() {
-    let memory = Memory::new();
+fn calls_reach_the_wrapped_provider() {
+    let memory = InMemoryProvider::new();
     let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| panic!("{panic}"));
     let (counter, gauge) = (provider.counter(&COUNTER, &[]), provider.gauge(&GAUGE, &[]));
     let histogram = provider.histogram(&HISTOGRAM, &[]);
@@ -102,7 +102,7 @@ fn what_a_provider_is_told_goes_through() {
 }
 
 #[test]
-fn a_panic_of_a_provider_is_reported_once_and_goes_no_further() {
+fn provider_panic_is_reported_once_and_contained() {
     static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
     for when in [When::Made, When::Told, When::Dropped, When::Twice] {
         let calls = Arc::default();
@@ -118,7 +118,7 @@ fn a_panic_of_a_provider_is_reported_once_and_goes_no_further() {
         }
         drop((counter, gauge, histogram, pulled));
         drop(provider);
-        let reported = if when == When::Twice { "(no message)" } else { "as the test wants it" };
+        let reported = if when == When::Twice { "(no message)" } else { "on purpose" };
         assert_eq!(*std::mem::take(&mut *REPORTS.lock().unwrap()), [reported], "{when:?}");
         let called = |of| calls.lock().unwrap().iter().filter(|call| **call == of).count();
         let expected = match when {
@@ -131,7 +131,7 @@ fn a_panic_of_a_provider_is_reported_once_and_goes_no_further() {
 }
 
 #[test]
-fn a_panic_of_a_provider_on_the_way_of_another_does_not_end_the_process() {
+fn provider_panic_during_unwinding_does_not_abort() {
     struct Told(Box<dyn Counter>);
     impl Drop for Told {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! What holds for the series that a provider keeps.
+//! Tests of the metrics interface and its provider.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod catch_panic;

@@ -1,10 +1,10 @@
-//! The provider that keeps the series in memory.
+//! The in-memory provider.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pintle_metrics::{Memory, Metric, MetricKind, Provider, Value};
+use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider, Value};
 
 static COUNT: Metric = Metric { name: "count_total", help: "A count", kind: MetricKind::Counter, labels: &["name"] };
 static LEVEL: Metric = Metric { name: "level", help: "A level", kind: MetricKind::Gauge, labels: &["name"] };
@@ -13,8 +13,8 @@ static TIME: Metric =
     Metric { name: "time", help: "A time", kind: MetricKind::Histogram(&[1.0, 2.0]), labels: &["name", "verb"] };
 
 #[test]
-fn a_series_is_there_from_the_first_instrument_to_the_last() {
-    let memory = Memory::new();
+fn series_exists_while_it_has_instruments() {
+    let memory = InMemoryProvider::new();
     let names = || memory.samples().iter().map(|sample| sample.metric.name).collect::<Vec<_>>();
     let time = memory.histogram(&TIME, &["a", "GET"]);
     let (count, again) = (memory.counter(&COUNT, &["a"]), memory.counter(&COUNT, &["a"]));
@@ -28,8 +28,8 @@ fn a_series_is_there_from_the_first_instrument_to_the_last() {
 }
 
 #[test]
-fn what_a_gauge_told_leaves_with_it() {
-    let memory = Memory::new();
+fn dropped_gauge_removes_its_value() {
+    let memory = InMemoryProvider::new();
     let level = || memory.value("level", &[("name", "a")]);
     let (one, other) = (memory.gauge(&LEVEL, &["a"]), memory.gauge(&LEVEL, &["a"]));
     let pulled = memory.pulled(&LEVEL, &["a"], Box::new(|| 0.5));
@@ -45,10 +45,10 @@ fn what_a_gauge_told_leaves_with_it() {
     assert_eq!(level(), None);
 }
 
-/// One that falls is taken for one that began anew, and what it says by then is counted once more.
+/// Prometheus treats a decreasing counter as reset, and counts its value again.
 #[test]
-fn counters_and_histograms_never_fall_while_anyone_has_them() {
-    let memory = Memory::new();
+fn counters_and_histograms_never_decrease_while_shared() {
+    let memory = InMemoryProvider::new();
     let (one, other) = (memory.counter(&COUNT, &["a"]), memory.counter(&COUNT, &["a"]));
     one.add(5);
     other.add(3);
@@ -68,15 +68,15 @@ fn counters_and_histograms_never_fall_while_anyone_has_them() {
 }
 
 #[test]
-fn the_greatest_share_of_a_max_gauge_counts() {
-    let memory = Memory::new();
+fn max_gauge_returns_its_largest_share() {
+    let memory = InMemoryProvider::new();
     let _shares = [3.0, 7.0, 5.0].map(|age| memory.pulled(&OLDEST, &["a"], Box::new(move || age)));
     assert_eq!(memory.value("oldest", &[]), Some(7.0));
 }
 
 #[test]
-fn series_are_read_by_name_and_by_some_of_their_labels() {
-    let memory = Memory::new();
+fn series_are_read_by_name_and_partial_labels() {
+    let memory = InMemoryProvider::new();
     let _times = [("a", "GET", 0.5), ("a", "PUT", 1.5), ("b", "GET", 2.5)].map(|(name, verb, seconds)| {
         let time = memory.histogram(&TIME, &[name, verb]);
         time.observe(seconds);
@@ -92,27 +92,27 @@ fn series_are_read_by_name_and_by_some_of_their_labels() {
     ] {
         assert_eq!(memory.distribution("time", labels).map(|found| found.sum()), sum, "{labels:?}");
     }
-    assert_eq!(memory.value("time", &[]), None, "it is no number");
+    assert_eq!(memory.value("time", &[]), None, "a histogram has no single value");
     let labels: Vec<_> = memory.samples().iter().map(|sample| sample.labels.join(" ")).collect();
     assert_eq!(labels, ["a GET", "a PUT", "b GET"]);
 }
 
 #[test]
 #[should_panic(expected = "level is a Gauge")]
-fn to_ask_for_a_counter_of_a_gauge_is_loud() {
-    Memory::new().counter(&LEVEL, &["a"]);
+fn counter_for_a_gauge_metric_panics() {
+    InMemoryProvider::new().counter(&LEVEL, &["a"]);
 }
 
 #[test]
 #[should_panic(expected = "time has the labels [\"name\", \"verb\"]")]
-fn to_leave_out_a_label_is_loud() {
-    Memory::new().histogram(&TIME, &["a"]);
+fn missing_label_panics() {
+    InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// A component tells under its lock and is asked under its lock, and makes instruments there.
+/// A component uses and creates instruments under its lock, and its pulled gauges take the same lock.
 #[test]
-fn a_scrape_gets_along_with_components_that_come_and_go() {
-    let memory = Memory::new();
+fn concurrent_scrapes_and_components_do_not_deadlock() {
+    let memory = InMemoryProvider::new();
     let done = Arc::new(AtomicBool::new(false));
     let scrapes = thread::scope(|scope| {
         let scraper = scope.spawn(|| {
@@ -159,7 +159,7 @@ fn a_scrape_gets_along_with_components_that_come_and_go() {
 /// Its read may take the component's locks, so it is not called under those of the provider.
 #[test]
 fn a_gauge_that_is_dropped_is_not_read() {
-    let (memory, reads) = (Memory::new(), Arc::new(AtomicUsize::new(0)));
+    let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));
     let pulled = [(); 2].map(|()| {
         let reads = Arc::clone(&reads);
         let read = move || reads.fetch_add(1, Ordering::Relaxed) as f64;

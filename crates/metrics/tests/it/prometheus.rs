@@ -1,6 +1,6 @@
-//! The same as a collector of a registry.
+//! The in-memory provider as a collector of a registry.
 
-use pintle_metrics::{Memory, Metric, MetricKind, Provider};
+use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -16,8 +16,8 @@ fn text(registry: &Registry) -> String {
 }
 
 #[test]
-fn a_scrape_shows_what_is_alive() {
-    let (memory, mut registry) = (Memory::new(), Registry::default());
+fn scrape_shows_live_series() {
+    let (memory, mut registry) = (InMemoryProvider::new(), Registry::default());
     registry.register_collector(Box::new(memory.clone()));
     assert_eq!(text(&registry), "# EOF\n");
 
@@ -48,8 +48,8 @@ time_bucket{le="+Inf",verb="GET"} 3
 }
 
 #[test]
-fn a_registrys_own_prefix_and_labels_hold() {
-    let (memory, mut registry) = (Memory::new(), Registry::default());
+fn registry_prefix_and_labels_are_kept() {
+    let (memory, mut registry) = (InMemoryProvider::new(), Registry::default());
     let labels = [("pod".into(), "p".into())];
     registry
         .sub_registry_with_prefix("my")

@@ -1,13 +1,15 @@
-//! Looks on at a lock of a cluster, whoever contends for it in whatever language, and says who leads, for how long nobody does, and what
-//! cannot be safe:
+//! Monitors a leader election lock of a cluster, for contenders in any language. It reports who leads, how long nobody
+//! leads, and unsafe changes:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first word is the kind, as `--leader-elect-resource-lock` has it. It reads and watches, and writes nothing; ended by Ctrl-C, it
-//! fails if it saw what is unsafe. Without a lock it shows itself on a server of its own, where a program takes the lock from its holder.
-#![allow(clippy::print_stdout, reason = "a program that talks to its user")]
+//! The first argument is the kind of lock, as in `--leader-elect-resource-lock`. The program only reads and watches. It
+//! runs until Ctrl-C, and exits with an error if it saw an unsafe change.
+//!
+//! Without arguments it demonstrates itself on an embedded server, where a program steals the lock from its holder.
+#![allow(clippy::print_stdout, reason = "a command line program")]
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,13 +20,13 @@ use pintle::leaderelect::{AuditSummary, Finding, Lease, LockAuditor, LockKind};
 use pintle::prelude::*;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Audits a lock.
+/// Monitors a leader election lock
 #[derive(Parser)]
 struct Args {
-    /// leases, configmaps, endpoints, configmapsleases or endpointsleases
+    /// Kind of lock: leases, configmaps, endpoints, configmapsleases or endpointsleases
     #[arg(requires = "lock")]
     kind: Option<LockKind>,
-    /// namespace/name
+    /// The lock, as namespace/name
     lock: Option<String>,
 }
 
@@ -36,11 +38,11 @@ async fn main() -> anyhow::Result<ExitCode> {
         demonstrate(&stop).await?;
         return Ok(ExitCode::SUCCESS);
     };
-    let asked = stop.clone();
+    let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // Without a signal there is nothing to wait for but the end of the process.
+        // If Ctrl-C cannot be caught, it ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
-            asked.cancel();
+            on_ctrl_c.cancel();
         }
     }));
     let seen = audit(&Cluster::infer()?, kind, &lock, &stop, || ()).await?;
@@ -56,13 +58,13 @@ async fn audit(
 ) -> anyhow::Result<AuditSummary> {
     let auditor = LockAuditor::new(cluster.lock(kind, lock, Duration::from_secs(10))?);
     let start = Instant::now();
-    let tell = |finding: &Finding| {
+    let report = |finding: &Finding| {
         println!("{:8.2} s  {finding}", start.elapsed().as_secs_f64());
         if finding.is_unsafe() {
             on_unsafe();
         }
     };
-    let seen = auditor.run(stop, tell).await;
+    let seen = auditor.run(stop, report).await;
     println!(
         "{} terms, {:.2?} without a leader at most, {:.2?} between two renewals at most, {} unsafe",
         seen.terms, seen.longest_gap, seen.slowest_renewal, seen.unsafe_findings
@@ -70,16 +72,16 @@ async fn audit(
     Ok(seen)
 }
 
-/// One leads and gives up, the next one leads, and somebody who does not wait takes the lock from it.
+/// One replica leads and releases, the next one leads, and an intruder takes the lock without waiting for its expiry.
 async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;
     let story = async {
-        for who in ["replica-1", "replica-2"] {
-            let config = LeaderElectionConfig { identity: who.into(), ..LeaderElectionConfig::default() };
+        for identity in ["replica-1", "replica-2"] {
+            let config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
             let work = LeaderCallbacks::new(async |_: Leadership| tokio::time::sleep(Duration::from_secs(3)).await);
-            let term = cluster.lead(LOCK, config, stop, work);
-            if who == "replica-1" {
+            let term = cluster.run_or_die(LOCK, config, stop, work);
+            if identity == "replica-1" {
                 term.await?;
                 continue;
             }
@@ -98,15 +100,15 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor is told by a watch of its own, which may be later than the replica's.
+    // The auditor has a watch of its own, which may lag behind the replica's.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());
-        tokio::time::timeout(Duration::from_secs(30), seen).await.context("the auditor saw nothing that is unsafe")?
+        tokio::time::timeout(Duration::from_secs(30), seen).await.context("the auditor reported no unsafe change")?
     };
-    let (seen, told) = tokio::join!(watched, story);
-    told?;
-    anyhow::ensure!(seen?.unsafe_findings > 0, "the intruder was not seen");
+    let (seen, played) = tokio::join!(watched, story);
+    played?;
+    anyhow::ensure!(seen?.unsafe_findings > 0, "the intruder was not reported");
     cluster.shutdown().await;
     Ok(())
 }

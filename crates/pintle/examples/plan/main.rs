@@ -1,15 +1,16 @@
-//! What a controller would do to a cluster, before it does.
+//! Shows what a controller would do to a cluster, without doing it.
 //!
-//! `cargo run --example plan` plans for a small cluster of its own, with a controller that copies labels. To plan for your cluster with your
-//! controller, in whatever language it is:
+//! `cargo run --example plan` demonstrates this with a small embedded cluster and a controller that copies labels. To
+//! plan for your cluster and your controller, in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
-//! The controller finds the plan's server by `KUBECONFIG`; when it ends, or on Ctrl-C, the plan is printed.
+//! The controller connects to the plan's server through `KUBECONFIG`. The plan is printed when the controller exits, or
+//! on Ctrl-C.
 
-#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+#![allow(clippy::print_stdout, reason = "a command line program")]
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,10 +26,10 @@ use pintle::restreq::TransportLayer;
 
 #[derive(Debug, Parser)]
 struct Flags {
-    /// The cluster to plan for, by its kubeconfig. Without it: a small one of the example's own.
+    /// Kubeconfig of the cluster to plan for. Without it, the example uses a small cluster of its own
     #[arg(long, requires = "command")]
     kubeconfig: Option<PathBuf>,
-    /// The controller to run, with its arguments.
+    /// The controller to run, with its arguments
     #[arg(last = true, requires = "kubeconfig")]
     command: Vec<String>,
 }
@@ -46,13 +47,13 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a controller that is a program until it ends, or somebody interrupts.
+/// Runs an external controller until it exits or the user presses Ctrl-C.
 async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
     let file = std::env::temp_dir().join(format!("pintle-plan-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, plan.server().kubeconfig())?;
-    let (program, arguments) = command.split_first().context("no controller")?;
+    let (program, arguments) = command.split_first().context("no controller given")?;
     let child = Command::new(program).args(arguments).env("KUBECONFIG", &file).spawn();
-    let mut child = child.with_context(|| format!("{program} does not start"))?;
+    let mut child = child.with_context(|| format!("cannot start {program}"))?;
     let interrupted = tokio::signal::ctrl_c();
     let ended = async {
         while child.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -63,7 +64,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // One that has ended cannot be ended, and that is as well.
+    // Fails if the process has already exited, which is fine.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())
@@ -79,7 +80,7 @@ const CLUSTER: &str = "
 {apiVersion: v1, kind: ConfigMap, metadata: {name: left-over, namespace: team-a, annotations: {expired: 'true'}}}
 ";
 
-/// A controller on a plan, and the plan.
+/// Runs a controller against a plan, and prints the plan.
 async fn demonstrate() -> anyhow::Result<()> {
     let live = Cluster::embedded().await?;
     live.server().context("an embedded server")?.load(CLUSTER)?;
@@ -98,16 +99,17 @@ async fn demonstrate() -> anyhow::Result<()> {
     let (ended, all_planned) = tokio::join!(controller.run(&stop), changes);
     ended?;
     print!("{}", plan.changes().await);
-    anyhow::ensure!(all_planned, "something else would be done");
+    anyhow::ensure!(all_planned, "the controller planned other changes than expected");
     let untouched = live.namespaced::<ConfigMap>("team-a").list(&ListOptions::default()).await?.items.len();
-    println!("the cluster has its {untouched} config maps still, as they were");
+    println!("the cluster still has its {untouched} ConfigMaps, unchanged");
     cluster.shutdown().await;
     plan.shutdown().await;
     live.shutdown().await;
     Ok(())
 }
 
-/// Gives config maps the team of their namespace, and deletes those that have expired. It knows nothing of plans.
+/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. It knows
+/// nothing of plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

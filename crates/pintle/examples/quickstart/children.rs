@@ -1,4 +1,4 @@
-//! The objects that a website consists of, as pure functions of its spec. They are k8s-openapi's types as they are.
+//! The child objects of a website, as pure functions of its spec. They use k8s-openapi's types.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use pintle::meta::{Object, Resource};
 
 use crate::website::Website;
 
-/// The label by which a site's pods are found.
+/// The label that selects the pods of a site.
 const SITE: &str = "example.com/site";
 
-/// The pages of the site, and a stylesheet for its theme.
+/// Returns the ConfigMap with the pages of the site and a stylesheet for its theme.
 pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
     data.insert("style.css".into(), stylesheet(&site.spec.theme).into());
     ConfigMap { metadata: metadata(site), data: Some(data), ..ConfigMap::default() }
 }
 
-/// A web server that shows the pages.
+/// Returns the Deployment of the web server that serves the pages.
 pub(crate) fn deployment(site: &Website) -> Deployment {
     let labels = labels(site);
     let container = Container {
@@ -53,12 +53,13 @@ pub(crate) fn deployment(site: &Website) -> Deployment {
     Deployment { metadata: metadata(site), spec, ..Deployment::default() }
 }
 
-/// Whether a live config map says what the site calls for.
+/// Returns whether a live ConfigMap has the pages that the site specifies.
 pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
     live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
-/// Whether a live deployment runs what the site calls for. The server fills in defaults, so only our own fields count.
+/// Returns whether a live Deployment matches the site. The server fills in defaults, so only the fields that we set
+/// count.
 pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
     live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
 }
@@ -73,7 +74,8 @@ fn metadata(site: &Website) -> ObjectMeta {
     }
 }
 
-/// With this reference the children are garbage-collected after the site, and their changes lead back to it.
+/// The owner reference of the children: the garbage collector deletes them with the site, and their changes trigger a
+/// reconcile of it.
 fn controller_ref(site: &Website) -> OwnerReference {
     let resource = Website::api_resource();
     OwnerReference {

@@ -1,32 +1,33 @@
-//! What the program is asked to do.
+//! Command line flags and logging.
 
 use std::path::PathBuf;
 
 use clap::Parser;
 
-/// A controller at work, on an embedded API server or a real cluster
+/// Demo of a controller, on an embedded API server or a real cluster
 #[derive(Debug, Parser)]
 #[command(name = "quickstart")]
 pub(crate) struct Flags {
-    /// Stay up afterwards, and write a kubeconfig for kubectl
+    /// Keep running at the end, and write a kubeconfig for kubectl
     #[arg(long)]
     pub(crate) serve: bool,
-    /// Run on the cluster of this kubeconfig's current context instead of the embedded API server
+    /// Use the current context of this kubeconfig instead of the embedded API server
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Take the websites from the YAML files in this folder
+    /// Read the websites from the YAML files in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) sites: Option<PathBuf>,
 }
 
 impl Flags {
-    /// Those of the command line. What cannot be understood ends the program.
+    /// Parses the command line. Exits the process if it is invalid.
     pub(crate) fn read() -> Self {
         Self::parse()
     }
 }
 
-/// Libraries speak of what they retry as warnings; a run that breaks things on purpose has many. `RUST_LOG` tells more.
+/// Sets up logging. The libraries log each retry as a warning, and this demo injects many faults, so only errors are
+/// shown. Set `RUST_LOG` to see more.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -1,5 +1,5 @@
-//! A controller at work, end to end. `README.md` in this folder says what is what; this file is the way from nothing to a
-//! running controller, and `reconcile.rs` what it does.
+//! A demo of a controller from start to end. `README.md` in this folder lists the files. This file builds a replica of
+//! the controller; `reconcile.rs` has the reconciler.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod children;
@@ -37,7 +37,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// One replica, from nothing to its end: caches, a controller above them, and a manager that runs it while it leads.
+/// Builds one replica: caches, a controller that uses them, and a manager that runs the controller while the replica
+/// leads.
 fn replica(
     config: ClientConfig,
     identity: String,
@@ -54,7 +55,7 @@ fn replica(
         .owns(&cluster.informer::<Deployment>())
         .config(ControllerConfig { max_concurrent_reconciles: 8, metrics: Some(metrics), ..Default::default() })
         .reconciler(WebsiteReconciler::new(&cluster));
-    // Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
+    // Short, so that the demo fails over quickly. The defaults are client-go's: 15 s, 10 s and 2 s.
     let (lease_duration, renew_deadline) = (Duration::from_secs(3), Duration::from_secs(2));
     let retry_period = Duration::from_millis(500);
     let election =

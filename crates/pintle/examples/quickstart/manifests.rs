@@ -1,4 +1,4 @@
-//! Manifests from files, each remembered with its place, so that a fault can be pinned to it.
+//! Reads manifests from files. Each manifest remembers its file and position for error messages.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,28 +9,28 @@ use anyhow::{Context, Result, bail, ensure};
 use pintle::meta::{DynamicObject, Object};
 use serde::Deserialize;
 
-/// One document of one file.
+/// One document of a YAML file.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     pub(crate) object: DynamicObject,
 }
 
-/// Where a manifest stands.
+/// The file and the position of a manifest.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     file: PathBuf,
-    /// Counted from 1.
+    /// Starts at 1.
     document: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}", self.file.display(), self.document)
     }
 }
 
-/// The objects of all YAML files in `dir`, in the order of their names.
+/// Reads the objects of all YAML files in `dir`, sorted by file name.
 pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot list the folder", dir.display()))?;
     let mut files = Vec::new();
@@ -49,37 +49,37 @@ pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// The objects of one YAML file.
+/// Reads the objects of one YAML file.
 pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     let text = fs::read_to_string(file).with_context(|| format!("{}: cannot read the file", file.display()))?;
     let mut manifests = Vec::new();
     for (index, document) in serde_yaml::Deserializer::from_str(&text).enumerate() {
-        let place = Place { file: file.into(), document: index + 1 };
-        let value = serde_json::Value::deserialize(document).with_context(|| format!("{place}: no valid YAML"))?;
+        let location = Location { file: file.into(), document: index + 1 };
+        let value = serde_json::Value::deserialize(document).with_context(|| format!("{location}: no valid YAML"))?;
         if value.is_null() {
             continue;
         }
-        let object: DynamicObject = serde_json::from_value(value).with_context(|| format!("{place}: no object"))?;
+        let object: DynamicObject = serde_json::from_value(value).with_context(|| format!("{location}: no object"))?;
         for (member, value) in [("apiVersion", &object.types.api_version), ("kind", &object.types.kind)] {
-            ensure!(!value.is_empty(), "{place}: {member} is missing");
+            ensure!(!value.is_empty(), "{location}: {member} is missing");
         }
-        ensure!(!object.name().is_empty(), "{place}: metadata.name is missing");
-        manifests.push(Manifest { place, object });
+        ensure!(!object.name().is_empty(), "{location}: metadata.name is missing");
+        manifests.push(Manifest { location, object });
     }
     Ok(manifests)
 }
 
-/// Refuses all that is not a namespaced website, before any of it is created.
+/// Checks that all manifests are namespaced websites with distinct keys, before any of them is created.
 pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     let mut seen = HashMap::new();
-    for Manifest { place, object } in manifests {
+    for Manifest { location, object } in manifests {
         let (api_version, kind) = (&object.types.api_version, &object.types.kind);
         if (api_version.as_str(), kind.as_str()) != ("example.com/v1", "Website") {
-            bail!("{place}: {kind:?} of {api_version:?} is not known here; only Website of example.com/v1 is");
+            bail!("{location}: {kind:?} of {api_version:?} is not known here; only Website of example.com/v1 is");
         }
-        ensure!(object.namespace().is_some(), "{place}: metadata.namespace is missing");
-        if let Some(first) = seen.insert(object.key(), place) {
-            bail!("{place}: website {} is in {first} already; give it another name", object.key());
+        ensure!(object.namespace().is_some(), "{location}: metadata.namespace is missing");
+        if let Some(first) = seen.insert(object.key(), location) {
+            bail!("{location}: website {} is in {first} already; give it another name", object.key());
         }
         // Each page becomes a key of a ConfigMap.
         let is_key = |name: &str| {
@@ -89,7 +89,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         };
         let pages = object.data.get("spec").and_then(|spec| spec["pages"].as_object()).into_iter().flatten();
         if let Some((page, _)) = pages.into_iter().find(|(page, _)| !is_key(page)) {
-            bail!("{place}: spec.pages: {page:?} is no page's name; take letters, digits, '-', '_' and '.'");
+            bail!("{location}: spec.pages: {page:?} is no page's name; take letters, digits, '-', '_' and '.'");
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Looks on from outside: compares what is on the server with what the specs call for, by caches of its own.
+//! Compares the objects on the server with the specs, through caches of its own.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::progress::Progress;
 use crate::website::Website;
 
-/// Sees everything, changes nothing.
+/// A read-only view of the cluster for the script.
 pub(crate) struct Observer {
     pub(crate) sites: SharedInformer<Website>,
     pub(crate) config_maps: SharedInformer<ConfigMap>,
@@ -20,7 +20,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// By a connection of its own, so that it shares no cache with those it looks at.
+    /// Connects separately, so that it shares no cache with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -31,7 +31,7 @@ impl Observer {
         Ok(observer)
     }
 
-    /// How many sites are as their spec says.
+    /// Returns the number of sites whose children and status match their spec.
     pub(crate) fn converged(&self) -> usize {
         self.sites.lister().list().iter().filter(|site| self.is_converged(site)).count()
     }
@@ -43,7 +43,7 @@ impl Observer {
             && self.deployments.lister().get(&key).is_some_and(|live| same_replicas(&live, &deployment(site)))
     }
 
-    /// Waits until `count` sites have converged and `also` holds.
+    /// Waits until `count` sites have converged and `also` returns true.
     pub(crate) async fn wait(
         &self,
         count: usize,
@@ -54,7 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // In this order: what holds by now is then part of what has converged.
+            // `also` runs first: if it sees a change, the count below already includes it.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -1,15 +1,15 @@
-//! What a person sees while it runs: a live line on a terminal, a plain log where there is none.
+//! Progress output: a live progress bar on a terminal, a plain log otherwise.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Where progress goes. Cheap to share by reference; lines of several tasks do not mix.
+/// The progress output. Tasks can share it by reference, and their lines do not mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
-    /// The live line on show, empty where there is none. The lock also keeps writers apart.
+    /// The current progress bar, or empty. The lock also serializes the output.
     live: Mutex<String>,
 }
 
@@ -18,7 +18,7 @@ impl Progress {
         Self { started: Instant::now(), terminal: stdout().is_terminal(), live: Mutex::default() }
     }
 
-    /// Says something that stays.
+    /// Prints a line.
     pub(crate) fn say(&self, text: &str) {
         let live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let seconds = self.started.elapsed().as_secs_f32();
@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far the work is. On a terminal the line replaces the last one; a log has no use for it.
+    /// Updates the progress bar. Does nothing if the output is not a terminal.
     pub(crate) fn count(&self, done: usize, of: usize) {
         if !self.terminal {
             return;
@@ -40,7 +40,7 @@ impl Progress {
         print(&format!("\r\x1b[K{live}"));
     }
 
-    /// Takes the live line away.
+    /// Removes the progress bar.
     pub(crate) fn clear(&self) {
         let mut live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if !std::mem::take(&mut *live).is_empty() {
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// A reader that went away, such as `head`, is no reason to stop.
+/// Prints `text`. Ignores errors, because the reader may have gone away, as `head` does.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,5 @@
-//! What a user of Pintle writes: from the state of the cache to the wanted state, for one key.
+//! The reconciler, which is the part that a user of Pintle writes: it compares the cache with the desired state for one
+//! key.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use tokio::time::timeout;
 use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::website::Website;
 
-/// Makes a config map, a deployment and a status of each website. It reads from caches alone, and writes what differs.
+/// Maintains a ConfigMap, a Deployment and the status of each website. It reads from caches only, and writes only what
+/// differs.
 pub(crate) struct WebsiteReconciler {
     sites: Lister<Website>,
     config_maps: Lister<ConfigMap>,
@@ -24,7 +26,7 @@ pub(crate) struct WebsiteReconciler {
 impl Reconciler for WebsiteReconciler {
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let Some(site) = self.sites.get(&request.key) else {
-            // It was deleted. Its children name it as their owner, so the garbage collector takes them.
+            // The site was deleted. Its children have an owner reference to it, so the garbage collector deletes them.
             return Ok(Action::await_change());
         };
         if site.metadata().is_terminating() {
@@ -38,7 +40,7 @@ impl Reconciler for WebsiteReconciler {
 }
 
 impl WebsiteReconciler {
-    /// Reads from the cluster's shared caches, and writes through its client.
+    /// Uses the cluster's shared caches for reads, and its client for writes.
     pub(crate) fn new(cluster: &Cluster) -> Self {
         Self {
             sites: cluster.informer().lister(),
@@ -56,8 +58,9 @@ impl WebsiteReconciler {
             None => create(&self.config_map_api, &wanted).await?,
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
-                // An object of the cache lacks the annotation of `kubectl apply`, and an update takes it away. This one is made here and
-                // applied by nobody else; with others, patch instead, or keep it (`InformerConfig::projection`).
+                // Cached objects lack the `kubectl apply` annotation, so an update with one removes it. That is fine
+                // here, because only this controller writes the ConfigMap. For an object that others apply, send a
+                // patch, or keep the annotation in the cache with `InformerConfig::projection`.
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;
@@ -89,8 +92,8 @@ impl WebsiteReconciler {
         if site.status == wanted {
             return Ok(());
         }
-        // The update carries the resourceVersion from the cache: a change that the cache has not seen yet is never overwritten.
-        // The server says Conflict, and the key is tried again.
+        // The update carries the cached resourceVersion, so it never overwrites a change that the cache has not seen.
+        // The server returns a Conflict then, and the key is retried.
         let changed = Website { status: wanted, ..site.clone() };
         let written = self.site_api.update_status(&changed, &WriteOptions::default()).await?;
         seen(&self.sites, Some(written)).await;
@@ -98,7 +101,7 @@ impl WebsiteReconciler {
     }
 }
 
-/// Creates an object. What is there already, from a try whose answer was lost, is as good.
+/// Creates an object. An existing object is fine: it comes from an earlier attempt whose response was lost.
 async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
@@ -109,8 +112,8 @@ where
     }
 }
 
-/// Waits until the cache has our own write, so that the reconcile which that write causes does not act on the state before it.
-/// Only for a moment: while a watch is down, acting on old state costs no more than a conflict.
+/// Waits until the cache contains our own write. Otherwise the reconcile that this write triggers would act on old
+/// state. The wait is short, because old state costs no more than a conflict while a watch is down.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

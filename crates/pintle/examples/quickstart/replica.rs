@@ -1,30 +1,30 @@
-//! One replica of the controller, as the script sees it.
+//! One replica of the controller, as the script controls it.
 
 use std::sync::Arc;
 
 use anyhow::Result;
-use pintle::metrics::{Distribution, Memory};
+use pintle::metrics::{Distribution, InMemoryProvider};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
-/// A replica at work. Dropping it kills it.
+/// A running replica. Dropping it kills it.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
-    metrics: Memory,
-    /// How long keys waited until the replica was killed, and its queue went.
+    metrics: InMemoryProvider,
+    /// The queue latency at the time when the replica was killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// None once it has been waited for.
+    /// `None` once it has been awaited.
     task: Option<JoinHandle<()>>,
 }
 
-/// What replicas have done so far.
+/// The work that replicas have done so far.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
-    /// How many of them are tried again.
+    /// The number of reconciles that will be retried.
     pub(crate) retries: u64,
-    /// How long keys waited for a worker, in seconds. None before the first.
+    /// How long keys waited for a worker, in seconds. `None` before the first key.
     pub(crate) waited: Option<Distribution>,
 }
 
@@ -42,9 +42,9 @@ impl Work {
 }
 
 impl Replica {
-    /// Starts a replica that shares nothing with others but the cluster.
+    /// Starts a replica. Replicas share only the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let metrics = Memory::new();
+        let metrics = InMemoryProvider::new();
         let (cluster, manager) = crate::replica(config.clone(), name.into(), Arc::new(metrics.clone()))?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();
@@ -61,7 +61,7 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// As if its node lost power: nothing is finished, and the lease is not released.
+    /// Stops the replica as if its node lost power: work is not finished, and the lease is not released.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -70,7 +70,7 @@ impl Replica {
         }
     }
 
-    /// Stops in order: work is finished, then the lease is released.
+    /// Stops the replica gracefully: it finishes its work, then releases the lease.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

@@ -1,4 +1,4 @@
-//! What happens when: the run from the first website to the summary.
+//! The script of the demo, from the first website to the summary.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::stage::Stage;
 use crate::summary::Summary;
 use crate::website::Website;
 
-/// Runs it all. Whether all websites converged.
+/// Runs the whole demo. Returns whether all websites converged.
 pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
     let definition = manifests::read(&here.join("crd.yaml"))?;
@@ -30,21 +30,21 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
 
     let progress = Progress::new();
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
-    progress.say(&format!("the API server is {}", stage.cluster.config().server));
-    let outcome = perform(&mut stage, &definition, websites, &flags, &progress).await;
-    // A run that goes wrong leaves no more behind than one that goes well.
-    let tidied = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.tidy().await };
+    progress.say(&format!("API server: {}", stage.cluster.config().server));
+    let outcome = set_up_and_play(&mut stage, &definition, websites, &flags, &progress).await;
+    // Clean up after a failure, too.
+    let cleaned_up = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.clean_up().await };
     stage.cluster.shutdown().await;
-    match (outcome, tidied) {
+    match (outcome, cleaned_up) {
         (Err(error), Err(left)) => {
-            Err(error.context(format!("what the run made is still there: {left:#}; it failed with")))
+            Err(error.context(format!("cleanup failed, so objects of this run remain: {left:#}; the run failed with")))
         }
-        (outcome, tidied) => tidied.and(outcome),
+        (outcome, cleaned_up) => cleaned_up.and(outcome),
     }
 }
 
-/// Sets the stage, and plays on it.
-async fn perform(
+/// Creates the definition and the namespaces, and runs the script.
+async fn set_up_and_play(
     stage: &mut Stage,
     definition: &[Manifest],
     websites: Vec<Manifest>,
@@ -55,7 +55,7 @@ async fn perform(
         stage.define_websites(manifest).await?;
     }
     stage.make_namespaces(&websites).await?;
-    // An error drops the replicas at once: whoever made a mistake hears of it without waiting for them.
+    // On an error the replicas are dropped at once, so that the user sees it without delay.
     let (summary, replicas) = play(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {
@@ -67,7 +67,7 @@ async fn perform(
     Ok(summary.is_success())
 }
 
-/// Plays it all. The replicas that are left are still at work.
+/// Runs the script. The surviving replicas are still running when it returns.
 async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();
@@ -77,7 +77,7 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     let observer = Observer::start(cluster).await?;
     let mut replicas =
         vec![Replica::start("replica-1", cluster.config())?, Replica::start("replica-2", cluster.config())?];
-    progress.say(&format!("two replicas contend for the lease; {objects} websites come in"));
+    progress.say(&format!("started two replicas; creating {objects} websites"));
 
     let ((), failover) = tokio::try_join!(
         stage.create_websites(websites),
@@ -89,7 +89,7 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     delete_a_child(cluster, &observer, &first, objects, progress).await?;
     edit_a_spec(cluster, &observer, &first, objects, progress).await?;
     if let Some(server) = cluster.server() {
-        progress.say(&format!("the server struck {} times as planned", server.faults().hits()));
+        progress.say(&format!("the server injected {} faults", server.faults().hits()));
     }
     progress.clear();
 
@@ -107,25 +107,25 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     Ok((summary, replicas))
 }
 
-/// What only the embedded server can do: watches that break and come back too old, and writes that fail.
+/// Injects faults that only the embedded server can produce: broken and expired watches, and failing writes.
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
     const REPLICAS: u32 = 2;
     let Some(server) = cluster.server() else { return };
-    let strike = |times, verb, resource: &str, fault| {
+    let rule = |times, verb, resource: &str, fault| {
         let (verb, resource) = (Some(verb), Some(resource.into()));
         Rule { verb, resource, times: Some(times), ..Rule::new(fault) }
     };
     for fault in [Fault::CutMidFrame(100), Fault::Expire] {
-        // One watch passes: the observer's, who is to see what the others go through.
-        server.faults().add(Rule { after: 1, ..strike(REPLICAS, RequestVerb::Watch, "websites", fault) });
+        // Skip the observer's watch, so that it sees how the replicas recover.
+        server.faults().add(Rule { after: 1, ..rule(REPLICAS, RequestVerb::Watch, "websites", fault) });
     }
-    let refusal = Answer { retry_after: Some(0), ..Answer::new(503) };
-    server.faults().add(strike(3, RequestVerb::Create, "configmaps", Fault::Answer(refusal)));
-    server.faults().add(strike(5, RequestVerb::Create, "deployments", Fault::Answer(Answer::new(500))));
-    progress.say("planned: watches are cut mid-frame, then expire; some writes fail");
+    let unavailable = Answer { retry_after: Some(0), ..Answer::new(503) };
+    server.faults().add(rule(3, RequestVerb::Create, "configmaps", Fault::Answer(unavailable)));
+    server.faults().add(rule(5, RequestVerb::Create, "deployments", Fault::Answer(Answer::new(500))));
+    progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Lets the leader do a part of the work, takes its power away, and times the other one's start.
+/// Lets the leader do a quarter of the work, kills it, and measures how long the other replica takes to start.
 async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,
@@ -133,18 +133,18 @@ async fn kill_the_leader(
     progress: &Progress,
 ) -> Result<Duration> {
     observer.wait(objects / 4, objects, progress, |_| replicas.iter().any(Replica::is_leader)).await?;
-    let leader = replicas.iter_mut().find(|replica| replica.is_leader()).context("nobody leads")?;
+    let leader = replicas.iter_mut().find(|replica| replica.is_leader()).context("no replica leads")?;
     let killed = Instant::now();
     leader.kill().await;
-    progress.say(&format!("{} led, and was killed with {} websites done", leader.name, observer.converged()));
+    progress.say(&format!("killed the leader {} after {} websites converged", leader.name, observer.converged()));
     let dead = leader.name.clone();
-    let heir = replicas.iter().find(|replica| replica.name != dead).context("there is no other replica")?;
-    while heir.work().reconciles == 0 {
-        anyhow::ensure!(killed.elapsed() < Duration::from_secs(30), "nobody took over within 30 s");
+    let successor = replicas.iter().find(|replica| replica.name != dead).context("there is no other replica")?;
+    while successor.work().reconciles == 0 {
+        anyhow::ensure!(killed.elapsed() < Duration::from_secs(30), "no replica took over within 30 s");
         sleep(Duration::from_millis(2)).await;
     }
     let failover = killed.elapsed();
-    progress.say(&format!("{} took over after {failover:.1?}", heir.name));
+    progress.say(&format!("{} took over after {failover:.1?}", successor.name));
     Ok(failover)
 }
 
@@ -161,7 +161,7 @@ async fn delete_a_child(
     api.delete(site.clone(), &DeleteOptions::default()).await.with_context(|| format!("configmap {site}"))?;
     let is_new = |_: &Observer| config_maps.get(site).is_some_and(|live| Some(live.uid()) != old.as_deref());
     observer.wait(objects, objects, progress, is_new).await?;
-    progress.say(&format!("the config map of {site} was deleted by hand, and came back"));
+    progress.say(&format!("deleted the ConfigMap of {site}; the controller recreated it"));
     Ok(())
 }
 
@@ -179,6 +179,6 @@ async fn edit_a_spec(
     let is_seen =
         |_: &Observer| sites.get(site).is_some_and(|live| live.metadata.generation >= edited.metadata.generation);
     observer.wait(objects, objects, progress, is_seen).await?;
-    progress.say(&format!("the spec of {site} was edited, and its children followed"));
+    progress.say(&format!("edited the spec of {site}; the controller updated its children"));
     Ok(())
 }

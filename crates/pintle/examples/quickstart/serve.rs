@@ -1,4 +1,4 @@
-//! `--serve`: the cluster stays up for whoever wants to look inside.
+//! `--serve`: keeps the cluster running, so that you can look at it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 
 use pintle::prelude::*;
 
-/// Writes a kubeconfig for the embedded server, says what to try, and waits for Ctrl-C or SIGTERM.
+/// Writes a kubeconfig for the embedded server, prints commands to try, and waits for Ctrl-C or SIGTERM.
 pub(crate) async fn until_interrupted(cluster: &Cluster, given: Option<&Path>) -> Result<()> {
     let path = match cluster.server() {
         None => given.map(Path::to_owned).unwrap_or_default(),
         Some(server) => {
             let path = PathBuf::from("quickstart.kubeconfig");
             std::fs::write(&path, server.kubeconfig())
-                .with_context(|| format!("{}: cannot write it", path.display()))?;
+                .with_context(|| format!("{}: cannot write the kubeconfig", path.display()))?;
             path
         }
     };
@@ -22,9 +22,9 @@ pub(crate) async fn until_interrupted(cluster: &Cluster, given: Option<&Path>) -
     println!("  export KUBECONFIG={path}");
     println!("  kubectl get websites -A");
     println!("  kubectl get deploy -n harbour");
-    println!("  kubectl delete deploy -n harbour pintle-blog    # it comes back");
+    println!("  kubectl delete deploy -n harbour pintle-blog    # the controller recreates it");
     println!("  kubectl get websites -n harbour -w\n");
-    interrupted().await.context("signals cannot be waited for")
+    interrupted().await.context("cannot wait for signals")
 }
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The cluster to run on, and what the run puts there.
+//! The cluster that the demo runs on, and the objects that it creates there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use tokio::time::sleep;
 use crate::manifests::Manifest;
 use crate::website::Website;
 
-/// Where the controller runs.
+/// The cluster, and the objects to clean up.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
-    /// Whether the definition and which namespaces are there because of this run.
-    made: Vec<(ApiResource, ObjectKey)>,
+    /// The definition and the namespaces that this run created.
+    created: Vec<(ApiResource, ObjectKey)>,
 }
 
 impl Stage {
-    /// The cluster of that kubeconfig, or an embedded one.
+    /// Connects to the cluster of `kubeconfig`, or starts an embedded one.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
-            return Ok(Self { cluster: Cluster::embedded().await?, made: Vec::new() });
+            return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });
         };
         let config = kubeconfig::infer(Some(path.into()), &Overrides::default(), &Environment::of_process())?;
         let cluster = Cluster::connect(config)?;
         let version = cluster.client().get().abs_path(["/version"]).object::<serde_json::Value>().await;
         let server = &cluster.config().server;
         version.with_context(|| format!("{}: the server {server} does not answer", path.display()))?;
-        Ok(Self { cluster, made: Vec::new() })
+        Ok(Self { cluster, created: Vec::new() })
     }
 
-    /// Creates the definition of websites and waits until it is served.
+    /// Creates the custom resource definition and waits until the server serves it.
     pub(crate) async fn define_websites(&mut self, definition: &Manifest) -> Result<()> {
         let definitions = ApiResource::new(
             "apiextensions.k8s.io/v1",
@@ -42,16 +42,16 @@ impl Stage {
             "customresourcedefinitions",
             Scope::Cluster,
         );
-        self.ensure(definitions, &definition.object).await.with_context(|| definition.place.to_string())?;
+        self.ensure(definitions, &definition.object).await.with_context(|| definition.location.to_string())?;
         let sites: Api<Website> = self.cluster.api();
         for _ in 0..200 {
             match sites.list(&ListOptions { limit: 1, ..ListOptions::default() }).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_not_found() => sleep(Duration::from_millis(50)).await,
-                Err(error) => return Err(error).context("websites cannot be listed"),
+                Err(error) => return Err(error).context("cannot list websites"),
             }
         }
-        bail!("the definition of websites is there, but the server does not serve them")
+        bail!("the definition of websites exists, but the server does not serve them")
     }
 
     /// Creates the namespaces of these manifests.
@@ -70,12 +70,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites, several at a time. The server checks them strictly: an unknown field is an error.
+    /// Creates the websites, several at a time. Validation is strict: an unknown field is an error.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
         let mut running = JoinSet::new();
-        for Manifest { place, object } in manifests {
+        for Manifest { location, object } in manifests {
             if running.len() >= AT_ONCE {
                 running.join_next().await.transpose()?.transpose()?;
             }
@@ -86,7 +86,7 @@ impl Stage {
                 match sites.create(&object, &options).await {
                     Err(error) if error.is_already_exists() => Ok(()),
                     other => {
-                        other.map(drop).with_context(|| format!("{place}: {} {}", object.types.kind, object.key()))
+                        other.map(drop).with_context(|| format!("{location}: {} {}", object.types.kind, object.key()))
                     }
                 }
             });
@@ -97,9 +97,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes away what [`ensure`](Self::ensure) created; what lives in it goes with it.
-    pub(crate) async fn tidy(&self) -> Result<()> {
-        for (resource, key) in self.made.iter().rev() {
+    /// Deletes the objects that [`ensure`](Self::ensure) created, and with them everything inside.
+    pub(crate) async fn clean_up(&self) -> Result<()> {
+        for (resource, key) in self.created.iter().rev() {
             let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
             match api.delete(key.clone(), &DeleteOptions::default()).await {
                 Err(error) if !error.is_not_found() => return Err(error).with_context(|| format!("{resource} {key}")),
@@ -109,13 +109,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates `object` unless it is there. One that an earlier run is still taking away is waited for.
+    /// Creates `object` unless it exists. If an earlier run is still deleting it, waits until it is gone.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {
             match api.create(object, &WriteOptions::default()).await {
                 Ok(created) => {
-                    self.made.push((resource, created.key()));
+                    self.created.push((resource, created.key()));
                     return Ok(());
                 }
                 Err(error) if error.is_already_exists() => {}
@@ -127,6 +127,6 @@ impl Stage {
                 _ => sleep(Duration::from_millis(200)).await,
             }
         }
-        bail!("it is still being deleted after a minute")
+        bail!("it is still being deleted after one minute")
     }
 }

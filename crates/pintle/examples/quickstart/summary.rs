@@ -1,19 +1,19 @@
-//! The table at the end.
+//! The summary table.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What came of it all.
+/// The results of the demo.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// Objects whose children and status are as their spec says, of all.
+    /// The number of objects whose children and status match their spec.
     pub(crate) converged: usize,
     pub(crate) objects: usize,
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
     /// How long keys waited for a worker: median and 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// From the leader's end to the first reconcile of the next.
+    /// The time from the leader's death to the first reconcile of the next leader.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
             ("queue latency p50", or_none(self.queue_latency.map(|(p50, _)| p50))),
             ("queue latency p99", or_none(self.queue_latency.map(|(_, p99)| p99))),
             ("failover time", or_none(self.failover)),
-            ("peak memory", peak_memory().unwrap_or_else(|| "not known on this system".into())),
+            ("peak memory", peak_memory().unwrap_or_else(|| "unknown on this system".into())),
             ("total time", format!("{:.1?}", self.total)),
         ];
         for (name, value) in rows {
@@ -47,7 +47,7 @@ fn or_none(duration: Option<Duration>) -> String {
     duration.map_or_else(|| "none measured".into(), |duration| format!("{duration:.1?}"))
 }
 
-/// The most memory that this process ever held, as Linux counts it.
+/// Returns the peak memory of this process, as Linux reports it.
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

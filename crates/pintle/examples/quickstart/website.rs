@@ -1,11 +1,11 @@
-//! The custom resource: a plain serde struct and one line.
+//! The custom resource: a plain serde struct and one macro line.
 
 use pintle::meta::TypeMeta;
 use pintle::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A website: what the user wants, and what the controller made of it.
+/// A website: the desired state, and the status that the controller writes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Website {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub(crate) struct Website {
 
 resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
-/// What the user wants. Defaults are the API server's: see `crd.yaml`.
+/// The desired state. The API server fills in defaults: see `crd.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteSpec {
@@ -29,11 +29,11 @@ pub(crate) struct WebsiteSpec {
     pub(crate) pages: BTreeMap<String, String>,
 }
 
-/// What the controller made of it.
+/// The status that the controller writes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteStatus {
-    /// The generation of the spec that the rest of the status speaks of.
+    /// The generation of the spec that this status reflects.
     #[serde(default)]
     pub(crate) observed_generation: i64,
     pub(crate) phase: Phase,
@@ -43,12 +43,12 @@ pub(crate) struct WebsiteStatus {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum Phase {
     Published,
-    /// Asked for with no replicas.
+    /// The spec has no replicas.
     Suspended,
 }
 
 impl Website {
-    /// The status that the spec calls for.
+    /// Returns the status for the current spec.
     pub(crate) fn desired_status(&self) -> WebsiteStatus {
         WebsiteStatus {
             observed_generation: self.metadata.generation,

@@ -8,7 +8,7 @@ use pintle::restreq::Api;
 use crate::support::{ConfigMap, client, create, server};
 
 #[tokio::test]
-async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
+async fn client_connects_over_tls_with_the_servers_kubeconfig() {
     let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await.unwrap();
     let folder = std::env::temp_dir().join(format!("pintle-scenario-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -25,7 +25,7 @@ async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_unauthorized_by_type_and_is_not_shown() {
+async fn wrong_token_returns_unauthorized_and_is_redacted() {
     let folder = std::env::temp_dir().join(format!("pintle-scenario-tokens-{}", std::process::id()));
     std::fs::write(&folder, "right,admin,1,\"system:masters\"\n").unwrap();
     let config = ApiServerConfig { token_auth_file: Some(folder.clone()), ..ApiServerConfig::default() };
@@ -41,7 +41,7 @@ async fn a_wrong_token_is_unauthorized_by_type_and_is_not_shown() {
 }
 
 #[tokio::test]
-async fn one_object_is_the_same_through_every_type_it_can_have() {
+async fn typed_dynamic_and_metadata_handles_read_the_same_object() {
     let server = server().await;
     let client = client(server.client_config());
     let own: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -54,10 +54,10 @@ async fn one_object_is_the_same_through_every_type_it_can_have() {
     server.shutdown().await;
 }
 
-/// With the whole come the features of its parts.
+/// The facade forwards the features of its parts.
 #[cfg(feature = "gzip")]
 #[tokio::test]
-async fn a_client_of_the_whole_may_have_gzip_and_layers() {
+async fn facade_client_supports_gzip_and_layers() {
     use pintle::restreq::{RestClient, RestClientConfig};
 
     let server = server().await;
@@ -67,7 +67,7 @@ async fn a_client_of_the_whole_may_have_gzip_and_layers() {
 }
 
 #[tokio::test]
-async fn a_stale_write_conflicts_and_changes_nothing() {
+async fn stale_write_conflicts_and_changes_nothing() {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let old = create(&maps, "a").await;

@@ -1,4 +1,4 @@
-//! The front door: what a cluster shares, and what it keeps apart.
+//! What a cluster shares between callers, and what it separates.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
@@ -11,14 +11,14 @@ fn map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
+async fn same_settings_return_the_shared_informer() {
     let cluster = Cluster::embedded().await.unwrap();
     let all = cluster.informer::<ConfigMap>();
     let again = cluster.clone().informer::<ConfigMap>();
     let labelled = ReflectorConfig { label_selector: "a=b".parse().unwrap(), ..ReflectorConfig::default() };
-    let selected =
-        cluster.select(cluster.api::<ConfigMap>(), InformerConfig { reflector: labelled, ..InformerConfig::default() });
-    let one = || cluster.select(cluster.namespaced::<ConfigMap>("default"), InformerConfig::default());
+    let selected = cluster
+        .informer_with(cluster.api::<ConfigMap>(), InformerConfig { reflector: labelled, ..InformerConfig::default() });
+    let one = || cluster.informer_with(cluster.namespaced::<ConfigMap>("default"), InformerConfig::default());
     all.add_index("probe", |_| Vec::new()).unwrap();
     again.add_index("probe", |_| Vec::new()).unwrap_err();
     selected.add_index("probe", |_| Vec::new()).unwrap();
@@ -26,29 +26,29 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     held.add_index("probe", |_| Vec::new()).unwrap();
     shared.add_index("probe", |_| Vec::new()).unwrap_err();
     drop((held, shared));
-    one().add_index("probe", |_| Vec::new()).expect("it ended with its last user, and this is another");
+    one().add_index("probe", |_| Vec::new()).expect("a new informer after the last user of the old one");
 
     cluster.api().create(&map("a"), &WriteOptions::default()).await.unwrap();
     soon(again.wait_for_sync()).await.unwrap();
     soon(selected.wait_for_sync()).await.unwrap();
     let mut events = again.subscribe();
-    while soon(events.next()).await.expect("it goes on").object().metadata.name != "a" {}
+    while soon(events.next()).await.expect("the informer is running").object().metadata.name != "a" {}
     assert!(selected.lister().is_empty());
     let other = cluster.clone();
     soon(cluster.shutdown()).await;
     while soon(events.next()).await.is_some() {}
-    // Who comes later finds nothing at work, and starts nothing.
+    // After the shutdown, new informers and recorders do nothing.
     soon(other.informer::<ConfigMap>().wait_for_sync()).await.unwrap_err();
-    other.recorder("late").event(&map("a"), EventType::Normal, "Late", "nobody hears this");
+    other.recorder("late").event(&map("a"), EventType::Normal, "Late", "never written");
 }
 
 #[tokio::test]
-async fn an_informer_of_namespaces_follows_a_set_that_all_share() {
+async fn informer_of_namespaces_follows_changes_of_the_set() {
     let cluster = Cluster::embedded().await.unwrap();
     cluster.api().create(&map("a"), &WriteOptions::default()).await.unwrap();
     let namespaces = Namespaces::new(["kube-system"]);
-    let maps = cluster.select_namespaces::<ConfigMap>(&namespaces, InformerConfig::default());
-    let again = cluster.select_namespaces::<ConfigMap>(&namespaces.clone(), InformerConfig::default());
+    let maps = cluster.informer_of_namespaces::<ConfigMap>(&namespaces, InformerConfig::default());
+    let again = cluster.informer_of_namespaces::<ConfigMap>(&namespaces.clone(), InformerConfig::default());
     soon(maps.wait_for_sync()).await.unwrap();
     assert!(maps.lister().namespace("default").is_empty());
     namespaces.set(["default"]);
@@ -58,7 +58,7 @@ async fn an_informer_of_namespaces_follows_a_set_that_all_share() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_written_before_the_end() {
+async fn shutdown_writes_pending_events() {
     let cluster = Cluster::embedded().await.unwrap();
     let maps = cluster.api::<ConfigMap>();
     let stored = maps.create(&map("a"), &WriteOptions::default()).await.unwrap();
@@ -71,12 +71,12 @@ async fn what_was_recorded_is_written_before_the_end() {
 }
 
 #[tokio::test]
-async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
+async fn run_or_die_releases_the_lease_after_the_work() {
     let cluster = Cluster::embedded().await.unwrap();
     let stop = CancellationToken::new();
     for candidate in ["first", "second"] {
         let callbacks = LeaderCallbacks::new(|leadership: Leadership| async move { leadership.check().unwrap() });
-        let ended = cluster.lead(
+        let ended = cluster.run_or_die(
             "kube-system/probe",
             LeaderElectionConfig { identity: candidate.into(), ..LeaderElectionConfig::default() },
             &stop,
@@ -90,7 +90,7 @@ async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
     let stop = CancellationToken::new();
     stop.cancel();
     let callbacks = LeaderCallbacks::new(|_| async {});
-    let never = cluster.lead(
+    let never = cluster.run_or_die(
         "kube-system/probe",
         LeaderElectionConfig { identity: "late".into(), ..LeaderElectionConfig::default() },
         &stop,
@@ -100,21 +100,21 @@ async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
 }
 
 #[tokio::test]
-async fn no_amount_of_work_delays_an_election() {
+async fn other_requests_do_not_delay_an_election() {
     let server = Cluster::embedded().await.unwrap();
     let mut config = server.config().clone();
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // The next request of this client would have to wait for days.
+    // The shared client's next request would wait for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
-    let ended = cluster.lead("probe", LeaderElectionConfig::default(), &stop, callbacks);
+    let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);
     assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed);
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_told_before_anything_is_sent() {
+async fn invalid_configuration_fails_before_any_request() {
     let error = Cluster::connect(ClientConfig::new("ftp://host")).unwrap_err().to_string();
     assert!(error.contains("ftp://host"), "{error}");
     let cluster = Cluster::connect(ClientConfig::new("http://127.0.0.1:1")).unwrap();

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// A controller that notes of each key whether its object was there.
+/// A controller that records for each reconciled key whether its object existed.
 struct Notes {
     seen: Arc<Mutex<Vec<(String, bool)>>>,
     stop: CancellationToken,
@@ -54,7 +54,7 @@ impl Notes {
 }
 
 #[tokio::test]
-async fn a_deleted_objects_key_reaches_the_reconciler() {
+async fn reconciler_runs_for_the_key_of_a_deleted_object() {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     create(&maps, "a").await;
@@ -67,7 +67,7 @@ async fn a_deleted_objects_key_reaches_the_reconciler() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_one_key_one_try() {
+async fn panic_fails_only_one_reconcile_of_one_key() {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let notes = Notes::take(&maps);
@@ -80,14 +80,14 @@ async fn a_panic_costs_one_key_one_try() {
 }
 
 #[tokio::test]
-async fn the_controller_goes_on_when_a_server_that_vanished_is_back() {
+async fn controller_continues_after_the_server_restarts() {
     let first = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(first.client_config()), "default");
     create(&maps, "before").await;
     let notes = Notes::take(&maps);
     notes.wait_for("before", true, 1).await;
 
-    // The one that comes back has lost everything.
+    // The restarted server has no objects.
     let port = first.url().rsplit(':').next().unwrap().parse().unwrap();
     first.shutdown().await;
     let second = eventually("the port is free again", async || {

@@ -1,4 +1,4 @@
-//! Elections in which the control plane chooses, on a server that has them.
+//! Coordinated leader election, on a server that supports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,13 +23,14 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// The controller of coordinated elections, as a kube-apiserver has it: who is the oldest of those who have answered is given the lease.
+/// The coordinated-election controller, as in kube-apiserver: of the candidates that responded, it gives the lease to
+/// the one with the oldest version.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// For so long an answer counts, and so long one is waited for; and a lease that was given lasts as long.
+/// How long a candidate's response counts, how long to wait for one, and the duration of an assigned lease.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -37,7 +38,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // What was refused, since others wrote meanwhile, is tried again.
+                // A conflict with another write is retried on the next step.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -88,7 +89,7 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
-            // What has expired it leaves with whom it would choose again.
+            // Skip an expired lease if the same candidate would be chosen again.
             false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
@@ -106,7 +107,8 @@ impl Picker {
     }
 }
 
-/// The name of the candidate with the lowest emulation version, of these the lowest binary version, of these the oldest.
+/// Returns the name of the candidate with the lowest emulation version, then the lowest binary version, then the
+/// earliest creation.
 fn oldest(candidates: &[LeaseCandidate]) -> Option<String> {
     let version = |text: &str| text.split('.').map(|part| part.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let order = |candidate: &&LeaseCandidate| {
@@ -122,7 +124,7 @@ struct Contender {
     run: JoinHandle<()>,
 }
 
-/// Contends as a version; while it leads, `leading` is one higher. It never gets above one.
+/// Contends with this version. Increments `leading` while it leads, and checks that no other contender leads.
 fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<AtomicU32>) -> Contender {
     let config =
         LeaderElectionConfig { identity: identity.into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -142,7 +144,7 @@ fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<Atomi
 }
 
 #[tokio::test]
-async fn the_oldest_version_is_given_the_lease_and_it_moves_to_an_older_one_that_comes() {
+async fn lease_moves_to_the_candidate_with_the_oldest_version() {
     let (server, cluster) = coordinated().await;
     let picker = Picker::start(&cluster);
     let leading = Arc::new(AtomicU32::new(0));
@@ -153,13 +155,13 @@ async fn the_oldest_version_is_given_the_lease_and_it_moves_to_an_older_one_that
         (renewed && lease.spec.holder_identity.as_deref() == Some(who)).then_some(lease)
     };
     let a = contend(&cluster, "a", "1.36.0", &leading);
-    let lease = eventually("a leads", async || leads("a").await).await;
+    let lease = eventually("candidate a leads", async || leads("a").await).await;
     assert_eq!(lease.spec.strategy.as_deref(), Some(OLDEST_EMULATION_VERSION));
     let b = contend(&cluster, "b", "1.37.0", &leading);
     let candidates: Api<LeaseCandidate> = cluster.namespaced("default");
-    eventually("b stands", async || candidates.get("b").await.ok()).await;
+    eventually("candidate b is registered", async || candidates.get("b").await.ok()).await;
     let c = contend(&cluster, "c", "1.35.0", &leading);
-    let lease = eventually("c leads, for whom a has drained and given up", async || leads("c").await).await;
+    let lease = eventually("candidate c leads after a drained and released", async || leads("c").await).await;
     assert_eq!(lease.spec.preferred_holder, None);
     for contender in [a, b, c] {
         contender.stop.cancel();
@@ -171,7 +173,7 @@ async fn the_oldest_version_is_given_the_lease_and_it_moves_to_an_older_one_that
 }
 
 #[tokio::test]
-async fn lease_candidates_are_served_where_that_is_switched_on_and_leases_keep_their_strategy_there() {
+async fn lease_candidates_are_served_when_enabled_and_strategy_persists() {
     let plain = ApiServer::start(ApiServerConfig::default()).await.unwrap();
     let (server, cluster) = coordinated().await;
     let options = WriteOptions::default();

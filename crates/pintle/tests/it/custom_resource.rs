@@ -1,4 +1,4 @@
-//! Custom resources that come late, and go, as informers see them.
+//! Custom resources whose definition is created late or deleted, as informers see them.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn is_missing(state: &InformerState) -> bool {
 }
 
 #[tokio::test]
-async fn a_resource_whose_definition_comes_late_is_waited_for_and_that_it_goes_shows() {
+async fn informer_waits_for_late_definition_and_reports_its_deletion() {
     for streaming_list in [false, true] {
         let server = server().await;
         let client = client(server.client_config());
@@ -66,14 +66,15 @@ async fn a_resource_whose_definition_comes_late_is_waited_for_and_that_it_goes_s
 
         for name in ["first", "second"] {
             soon(states.wait_for(is_missing)).await.unwrap();
-            assert!(lister.is_empty(), "its objects went before it did");
+            assert!(lister.is_empty(), "the objects are deleted before the definition");
             server.load(&definition()).unwrap();
             soon(server.settle()).await;
             soon(states.wait_for(InformerState::is_synced)).await.unwrap();
 
             let metadata = ObjectMeta::new("default", name);
             widgets.create(&Widget { metadata }, &WriteOptions::default()).await.unwrap();
-            eventually("it is in the cache", async || lister.get(&ObjectKey::new("default", name)).map(drop)).await;
+            eventually("the object is in the cache", async || lister.get(&ObjectKey::new("default", name)).map(drop))
+                .await;
             assert_eq!(lister.len(), 1);
 
             definitions.delete("widgets.example.com", &DeleteOptions::default()).await.unwrap();

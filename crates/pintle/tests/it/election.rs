@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// Contends until `stop`; while it leads, `leading` is one higher. It never gets above one.
+/// Contends until `stop`. Increments `leading` while it leads, and checks that no other contender leads.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
     let config = LeaderElectionConfig {
         identity: name.into(),
@@ -38,7 +38,7 @@ fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &Canc
 }
 
 #[tokio::test]
-async fn a_leader_that_stops_hands_over_and_no_two_lead_at_once() {
+async fn stopped_leader_hands_over_with_one_leader_at_most() {
     let server = server().await;
     let leases: Api<Lease> = Api::all(client(server.client_config()));
     let leading = Arc::new(AtomicU32::new(0));
@@ -48,22 +48,23 @@ async fn a_leader_that_stops_hands_over_and_no_two_lead_at_once() {
         let lease = leases.get(pintle::meta::ObjectKey::new("default", "lock")).await.ok()?;
         lease.spec.holder_identity.filter(|holder| !holder.is_empty())
     };
-    assert_eq!(eventually("somebody leads", holder).await, "first");
+    assert_eq!(eventually("a replica leads", holder).await, "first");
 
     let second = contend("second", leases.clone(), &leading, &stops[1]);
     stops[0].cancel();
     first.await.unwrap();
-    eventually("the other one leads", async || holder().await.filter(|holder| holder == "second")).await;
+    eventually("the other replica leads", async || holder().await.filter(|holder| holder == "second")).await;
     stops[1].cancel();
     second.await.unwrap();
     assert_eq!(leading.load(Ordering::SeqCst), 0);
     server.shutdown().await;
 }
 
-/// The back-off of the environment is for work. It is the whole process's, so that the test has one of its own.
+/// The back-off environment variable applies to ordinary requests only. The environment is process-wide, so this test
+/// runs in a process of its own.
 #[test]
-fn what_the_environment_says_of_backing_off_keeps_nobody_from_a_lease() {
-    const NAME: &str = "election::what_the_environment_says_of_backing_off_keeps_nobody_from_a_lease";
+fn backoff_environment_variable_does_not_delay_an_election() {
+    const NAME: &str = "election::backoff_environment_variable_does_not_delay_an_election";
     const VARIABLES: [&str; 2] = ["KUBE_CLIENT_BACKOFF_BASE", "KUBE_CLIENT_BACKOFF_DURATION"];
     if VARIABLES.iter().any(|variable| std::env::var_os(variable).is_none()) {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
@@ -93,7 +94,7 @@ fn what_the_environment_says_of_backing_off_keeps_nobody_from_a_lease() {
 }
 
 #[tokio::test]
-async fn each_kind_of_lock_is_led_by_on_a_server() {
+async fn each_lock_kind_works_on_a_server() {
     let cluster = Cluster::embedded().await.unwrap();
     let leases: Api<Lease> = cluster.namespaced("default");
     let mut in_leases = Vec::new();
@@ -116,7 +117,7 @@ async fn each_kind_of_lock_is_led_by_on_a_server() {
 }
 
 #[tokio::test]
-async fn many_leases_are_led_beside_each_other_and_handed_over() {
+async fn electors_hold_many_leases_and_hand_them_over() {
     let cluster = Cluster::embedded().await.unwrap();
     let labels = [("app".to_owned(), "test".to_owned())].into();
     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
@@ -141,18 +142,18 @@ async fn many_leases_are_led_beside_each_other_and_handed_over() {
     let reached = async |count: u32| (started.load(Ordering::SeqCst) == count).then_some(());
     let stops = [CancellationToken::new(), CancellationToken::new()];
     let first = replica(&stops[0]);
-    eventually("the first leads by all", async || reached(20).await).await;
+    eventually("the first replica holds all leases", async || reached(20).await).await;
     let second = replica(&stops[1]);
     stops[0].cancel();
     assert!(first.join_all().await.into_iter().all(|reason| reason == Some(LossReason::Cancelled)));
-    eventually("the second leads by all", async || reached(40).await).await;
+    eventually("the second replica holds all leases", async || reached(40).await).await;
     stops[1].cancel();
     second.join_all().await;
     cluster.shutdown().await;
 }
 
 #[tokio::test]
-async fn replicas_share_objects_and_each_is_seen_by_one() {
+async fn shards_give_each_object_to_one_replica() {
     let cluster = Cluster::embedded().await.unwrap();
     let maps: Api<ConfigMap> = cluster.namespaced("default");
     for index in 0..30 {
@@ -182,14 +183,14 @@ async fn replicas_share_objects_and_each_is_seen_by_one() {
     };
     let stop = CancellationToken::new();
     let replicas = [replica("a", &stop), replica("b", &stop)];
-    eventually("each object is seen by one, and by both some", async || {
+    eventually("one replica sees each object, and both see some", async || {
         let seen = seen.lock().unwrap();
         let shards: BTreeSet<_> = seen.keys().filter_map(|key| key.split_once('/')).map(|(_, shard)| shard).collect();
         let both = ["a/", "b/"].iter().all(|who| seen.keys().any(|key| key.starts_with(who)));
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // The server adds maps of its own.
+        // The server adds config maps of its own.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

@@ -1,4 +1,4 @@
-//! Events of both groups, as the server takes and shows them.
+//! Events in both API groups, as the server stores and returns them.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, create, soon};
 
-/// Tells the same three times, and once something else that takes all that the API allows for. Answers what came of it by group.
-async fn told(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
+/// Records the same event three times, and one event of the maximum size. Returns the stored events of both groups.
+async fn record_and_list(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
     let (new, old): (Api<SeriesEvent>, Api<Event>) = (cluster.api(), cluster.api());
-    let map = create(&cluster.api::<ConfigMap>(), "told").await;
+    let map = create(&cluster.api::<ConfigMap>(), "probe").await;
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
     broadcaster.start_recording_series_to_sink(new.clone(), old.clone());
     let component = "example.com/tester".into();
@@ -36,9 +36,9 @@ async fn told(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
 }
 
 #[tokio::test]
-async fn a_series_is_one_object_in_both_groups() {
+async fn event_series_is_one_object_in_both_groups() {
     let cluster = Cluster::embedded().await.unwrap();
-    let (mut new, mut old) = told(&cluster).await;
+    let (mut new, mut old) = record_and_list(&cluster).await;
     new.sort_by(|one, other| one.reason.cmp(&other.reason));
     old.sort_by(|one, other| one.reason.cmp(&other.reason));
     assert_eq!((new.len(), old.len()), (2, 2));
@@ -55,12 +55,12 @@ async fn a_series_is_one_object_in_both_groups() {
 }
 
 #[tokio::test]
-async fn without_the_newer_group_events_are_written_as_v1() {
+async fn events_fall_back_to_v1_without_the_newer_group() {
     let cluster = Cluster::embedded().await.unwrap();
     let none = Fault::Answer(Answer { body: Some("404 page not found\n".into()), ..Answer::new(404) });
     let rule = Rule { group: Some("events.k8s.io".into()), times: None, ..Rule::new(none) };
     cluster.server().unwrap().faults().add(rule);
-    let (new, mut old) = told(&cluster).await;
+    let (new, mut old) = record_and_list(&cluster).await;
     old.sort_by(|one, other| one.reason.cmp(&other.reason));
     assert_eq!((new.len(), old.len()), (0, 2));
     assert_eq!((old[0].count, &*old[0].event_type, &*old[0].source.component), (3, "Warning", "example.com/tester"));

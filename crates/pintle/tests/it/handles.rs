@@ -1,5 +1,5 @@
-//! What the typed handle and the mapper do beyond single requests: against the embedded server or, with `cargo xtask conformance
-//! --client`, a real one.
+//! Operations of the typed handle and the REST mapper that need several requests. They run against the embedded server
+//! or, with `cargo xtask conformance --client`, against a real one.
 
 use std::num::NonZeroUsize;
 
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// Names the kubeconfig of a real server, on which the tests may do as they like, one after the other.
+/// Names the kubeconfig of a real server that the tests may change freely, one test at a time.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
-/// The server that a test is held against. The namespace `default` is empty at its beginning.
-struct Place {
+/// The server under test. Its namespace `default` starts empty.
+struct TestServer {
     embedded: Option<ApiServer>,
     client: RestClient,
 }
 
-impl Place {
+impl TestServer {
     async fn new() -> Self {
         let Some(kubeconfig) = std::env::var_os(REAL) else {
             let embedded = server().await;
@@ -32,38 +32,38 @@ impl Place {
         };
         let overrides = Overrides::default();
         let config = kubeconfig::infer(Some(kubeconfig.into()), &overrides, &Environment::default()).unwrap();
-        let place = Self { client: client(config), embedded: None };
-        // It may have been started a moment ago.
-        let start = place.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
-        eventually("there is a namespace", async || start.send().await.ok()).await;
-        let mapper = RestMapper::new(place.client.clone());
+        let test = Self { client: client(config), embedded: None };
+        // The server may have started a moment ago.
+        let start = test.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
+        eventually("the namespace exists", async || start.send().await.ok()).await;
+        let mapper = RestMapper::new(test.client.clone());
         let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         for (resource, namespace) in [("crd", None), ("cm", Some("default")), ("po", Some("default"))] {
             let resource = mapper.named(resource).await.unwrap();
-            let api: Api<DynamicObject> = Api::dynamic(place.client.clone(), resource, namespace).unwrap();
+            let api: Api<DynamicObject> = Api::dynamic(test.client.clone(), resource, namespace).unwrap();
             let _ = api.delete_collection(&ListOptions::default(), &now).await;
             let is_empty = async || api.list(&ListOptions::default()).await.ok().filter(|list| list.items.is_empty());
-            eventually("what an earlier test left is gone", is_empty).await;
+            eventually("objects of an earlier test are gone", is_empty).await;
         }
-        place
+        test
     }
 
     fn maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    async fn leave(self) {
+    async fn shutdown(self) {
         if let Some(embedded) = self.embedded {
             embedded.shutdown().await;
         }
     }
 }
 
-const WHATEVER: WriteOptions =
+const DEFAULTS: WriteOptions =
     WriteOptions { dry_run: false, field_manager: String::new(), field_validation: None, force: false };
 
 fn apply_as(manager: &str, force: bool) -> WriteOptions {
-    WriteOptions { field_manager: manager.into(), force, ..WHATEVER }
+    WriteOptions { field_manager: manager.into(), force, ..DEFAULTS }
 }
 
 fn with(name: &str, key: &str, value: &str) -> ConfigMap {
@@ -73,9 +73,9 @@ fn with(name: &str, key: &str, value: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_goes() {
-    let place = Place::new().await;
-    let maps = place.maps();
+async fn apply_owns_fields_and_removes_those_no_longer_applied() {
+    let test = TestServer::new().await;
+    let maps = test.maps();
     maps.apply(&with("a", "mine", "1"), &apply_as("me", false)).await.unwrap();
     maps.apply(&with("a", "yours", "2"), &apply_as("you", false)).await.unwrap();
     let error = maps.apply(&with("a", "mine", "3"), &apply_as("you", false)).await.unwrap_err();
@@ -88,7 +88,7 @@ async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_g
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applied again as it is, nothing changes; with less, the rest goes.
+    // Applying the same object again changes nothing. Applying fewer fields removes the others.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);
@@ -96,41 +96,41 @@ async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_g
     assert_eq!(after.data.keys().collect::<Vec<_>>(), ["yours"]);
     let forced = maps.apply(&with("a", "yours", "4"), &apply_as("me", true)).await.unwrap();
     assert_eq!(forced.data["yours"], "4");
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn what_a_deletion_waits_for_shows_and_its_end_can_be_waited_for() {
-    let place = Place::new().await;
-    let maps = place.maps();
+async fn deletion_returns_finalizers_and_wait_for_deletion_completes() {
+    let test = TestServer::new().await;
+    let maps = test.maps();
     let plain = create(&maps, "plain").await;
     let Deletion::Status(status) = maps.delete("plain", &DeleteOptions::default()).await.unwrap() else {
-        panic!("nothing holds it")
+        panic!("the object has no finalizer")
     };
     assert_eq!(status.details.unwrap().uid, plain.metadata.uid);
 
     let mut held = ConfigMap::new("held");
     held.metadata.finalizers.push("example.com/hold".into());
-    let held = maps.create(&held, &WHATEVER).await.unwrap();
+    let held = maps.create(&held, &DEFAULTS).await.unwrap();
     let Deletion::Object(object) = maps.delete("held", &DeleteOptions::default()).await.unwrap() else {
-        panic!("its finalizer holds it")
+        panic!("the finalizer blocks the deletion")
     };
     assert!(object.metadata.deletion_timestamp.is_some());
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let (uid, options) = (&held.metadata.uid, WHATEVER);
+    let (uid, options) = (&held.metadata.uid, DEFAULTS);
     let both = async { tokio::join!(maps.wait_for_deletion("held", uid), maps.patch("held", &release, &options)) };
     let (waited, released) = soon(both).await;
     waited.unwrap();
     released.unwrap();
     assert!(maps.get("held").await.unwrap_err().is_not_found());
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn metadata_comes_alone_and_a_table_has_the_columns_of_the_kind() {
-    let place = Place::new().await;
-    let maps = place.maps();
-    maps.create(&with("a", "big", &"x".repeat(10_000)), &WHATEVER).await.unwrap();
+async fn metadata_only_and_table_responses_match_the_kind() {
+    let test = TestServer::new().await;
+    let maps = test.maps();
+    maps.create(&with("a", "big", &"x".repeat(10_000)), &DEFAULTS).await.unwrap();
     let metadata = maps.metadata_only();
     let read = metadata.get("a").await.unwrap();
     assert_eq!((read.kind.as_str(), read.metadata.name.as_str()), ("PartialObjectMetadata", "a"));
@@ -139,28 +139,28 @@ async fn metadata_comes_alone_and_a_table_has_the_columns_of_the_kind() {
     let from = WatchOptions { resource_version: list.metadata.resource_version, ..WatchOptions::default() };
     let mut events = metadata.watch(&from).await.unwrap();
     let label = Patch::Merge(json!({"metadata": {"labels": {"k": "v"}}}));
-    metadata.patch("a", &label, &WHATEVER).await.unwrap();
+    metadata.patch("a", &label, &DEFAULTS).await.unwrap();
     match soon(events.next()).await.unwrap().unwrap() {
         WatchEvent::Modified(map) => assert_eq!(map.metadata.labels["k"], "v"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(maps.get("a").await.unwrap().data["big"].len(), 10_000, "a patch of metadata leaves the rest");
+    assert_eq!(maps.get("a").await.unwrap().data["big"].len(), 10_000, "a metadata patch keeps the data");
 
     let table = maps.table(&ListOptions::default()).await.unwrap();
     let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(columns[..2], ["Name", "Data"]);
     let row = table.rows.iter().find(|row| row.object.metadata.name == "a").unwrap();
     assert_eq!(row.cells[0], json!("a"));
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_object_is_made_changed_or_left_as_it_is() {
-    let place = Place::new().await;
-    let maps = place.maps();
+async fn create_or_update_creates_updates_or_does_nothing() {
+    let test = TestServer::new().await;
+    let maps = test.maps();
     let settle = async |value: &str| {
         let want = |map: &mut ConfigMap| _ = map.data.insert("k".into(), value.into());
-        let (result, map) = maps.create_or_update(&ConfigMap::new("a"), &WHATEVER, want).await.unwrap();
+        let (result, map) = maps.create_or_update(&ConfigMap::new("a"), &DEFAULTS, want).await.unwrap();
         assert_eq!(map.data["k"], value);
         (result, map.metadata.resource_version)
     };
@@ -170,28 +170,28 @@ async fn an_object_is_made_changed_or_left_as_it_is() {
     assert_eq!(created, OperationResult::Created);
     assert_eq!((updated, unchanged), (OperationResult::Updated, OperationResult::Unchanged));
     assert_eq!(revision, same);
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn subresources_are_read_written_and_created() {
-    let place = Place::new().await;
-    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(place.client.clone(), "default");
+async fn subresources_can_be_read_written_and_created() {
+    let test = TestServer::new().await;
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(test.client.clone(), "default");
     let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    pods.create(&serde_json::from_value(pod).unwrap(), &WHATEVER).await.unwrap();
+    pods.create(&serde_json::from_value(pod).unwrap(), &DEFAULTS).await.unwrap();
     let status = pods.subresource::<Value>("a", "status");
     let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
-    assert_eq!(status.patch(&running, &WHATEVER).await.unwrap()["status"]["phase"], "Running");
+    assert_eq!(status.patch(&running, &DEFAULTS).await.unwrap()["status"]["phase"], "Running");
     assert_eq!(status.get().await.unwrap()["status"]["phase"], "Running");
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
-    let evicted = pods.subresource::<Value>("a", "eviction").create(&eviction, &WHATEVER).await.unwrap();
+    let evicted = pods.subresource::<Value>("a", "eviction").create(&eviction, &DEFAULTS).await.unwrap();
     assert_eq!((&evicted["kind"], &evicted["status"]), (&json!("Status"), &json!("Success")));
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_watch_that_is_cut_goes_on_and_loses_nothing() {
-    // Only the embedded server can be told to cut it.
+async fn cut_watch_resumes_without_loss() {
+    // Only the embedded server can cut a watch on request.
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
@@ -215,9 +215,9 @@ async fn a_watch_that_is_cut_goes_on_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn pages_fetched_ahead_are_the_whole_list() {
-    let place = Place::new().await;
-    let maps = place.maps();
+async fn prefetched_pages_return_the_whole_list() {
+    let test = TestServer::new().await;
+    let maps = test.maps();
     for at in 0..25 {
         create(&maps, &format!("map-{at:02}")).await;
     }
@@ -229,13 +229,13 @@ async fn pages_fetched_ahead_are_the_whole_list() {
     }
     let whole = maps.list(&ListOptions::default()).await.unwrap();
     assert_eq!(names, whole.items.iter().map(|map| map.name().to_owned()).collect::<Vec<_>>());
-    place.leave().await;
+    test.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
-    let place = Place::new().await;
-    let client = place.client.clone();
+async fn mapper_finds_a_new_definition_by_each_name() {
+    let test = TestServer::new().await;
+    let client = test.client.clone();
     let mapper = RestMapper::new(client.clone());
     assert_eq!(mapper.named("cm").await.unwrap(), ConfigMap::api_resource());
     assert_eq!(mapper.named("deploy").await.unwrap().to_string(), "deployments.apps");
@@ -261,14 +261,14 @@ async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
     };
     let define = async |group: &str| {
         let definition: DynamicObject = serde_json::from_value(definition(group)).unwrap();
-        definitions.create(&definition, &WHATEVER).await.unwrap();
+        definitions.create(&definition, &DEFAULTS).await.unwrap();
         let name = format!("widgets.{group}");
         let (condition, _) = soon(definitions.wait_for_condition(&*name, &["Established"])).await.unwrap();
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    // A real server takes a moment to say so.
-    let widgets = eventually("it is discovered", async || mapper.named("wd").await.ok()).await;
+    // A real server takes a moment to publish the definition.
+    let widgets = eventually("the kind is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();
     let blog = DynamicObject { metadata: ObjectMeta::new("default", "blog"), ..DynamicObject::default() };
@@ -286,5 +286,5 @@ async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
     assert_eq!(eventually("both are discovered", is_ambiguous).await, 2);
     let kind = GroupVersionKind::new("b.example.com", "", "Widget");
     assert_eq!(mapper.kind(&kind).await.unwrap().to_string(), "widgets.b.example.com");
-    place.leave().await;
+    test.shutdown().await;
 }

@@ -8,7 +8,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Whatever happens to lists and watches, each so many times, the cache comes to say what the server says.
+/// Checks that the cache converges to the server's state when lists and watches hit these faults. The number is how
+/// often each fault strikes.
 async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
@@ -25,7 +26,7 @@ async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
     }
     maps.delete("before", &DeleteOptions::default()).await.unwrap();
     let lister = informer.lister();
-    eventually("the cache is as the server", async || {
+    eventually("the cache matches the server", async || {
         let gone = lister.get(&ObjectKey::new("default", "before")).is_none();
         (gone && lister.list().iter().filter(|map| map.name().starts_with("map-")).count() == 20).then_some(())
     })
@@ -35,24 +36,24 @@ async fn converges_despite(faults: Vec<(u32, RequestVerb, Fault)>) {
 }
 
 #[tokio::test]
-async fn the_cache_converges_though_watches_expire() {
+async fn cache_converges_when_watches_expire() {
     converges_despite(vec![(1, RequestVerb::Watch, Fault::CutAfter(3)), (2, RequestVerb::Watch, Fault::Expire)]).await;
 }
 
 #[tokio::test]
-async fn the_cache_converges_though_watches_are_cut_within_a_frame() {
+async fn cache_converges_when_watches_are_cut_mid_frame() {
     converges_despite(vec![(3, RequestVerb::Watch, Fault::CutMidFrame(2))]).await;
 }
 
 #[tokio::test]
-async fn the_cache_converges_though_lists_and_watches_are_refused() {
+async fn cache_converges_when_lists_and_watches_are_rejected() {
     let busy = Fault::Answer(Answer { retry_after: Some(0), ..Answer::new(429) });
     converges_despite(vec![(1, RequestVerb::List, Fault::Answer(Answer::new(500))), (2, RequestVerb::Watch, busy)])
         .await;
 }
 
 #[tokio::test]
-async fn a_reader_sees_its_own_write_once_it_waits_for_the_version() {
+async fn wait_for_version_makes_own_write_visible() {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
@@ -69,7 +70,7 @@ async fn a_reader_sees_its_own_write_once_it_waits_for_the_version() {
 }
 
 #[tokio::test]
-async fn an_object_above_the_limit_is_shown_and_the_others_go_on() {
+async fn oversized_object_is_reported_and_others_stay_current() {
     for streaming_list in [false, true] {
         let server = server().await;
         let mut config = server.client_config();
@@ -100,17 +101,21 @@ async fn an_object_above_the_limit_is_shown_and_the_others_go_on() {
             |name: &str| Some(lister.get(&ObjectKey::new("default", name))?.data.get("text").map_or(0, String::len));
         assert_eq!((shown(), size("small"), size("large")), (vec!["large".into(), "shrinking".into()], Some(0), None));
 
-        // Events tell as much as the list did.
+        // Watch events carry the same errors as the list did.
         put("shrinking", 1).await;
         create(&maps, "growing").await;
         put("growing", 10).await;
-        eventually("one is mended", async || (shown() == ["large"] && size("growing") == Some(10)).then_some(())).await;
+        eventually("one object is small enough again", async || {
+            (shown() == ["large"] && size("growing") == Some(10)).then_some(())
+        })
+        .await;
         put("growing", 5000).await;
-        eventually("another is too large", async || (shown() == ["growing", "large"]).then_some(())).await;
+        eventually("another object is too large", async || (shown() == ["growing", "large"]).then_some(())).await;
         assert_eq!((size("growing"), size("shrinking")), (Some(10), Some(1)), "the last good state stays");
         maps.delete("growing", &DeleteOptions::default()).await.unwrap();
         maps.delete("large", &DeleteOptions::default()).await.unwrap();
-        eventually("they are gone", async || (shown().is_empty() && size("growing").is_none()).then_some(())).await;
+        eventually("the objects are deleted", async || (shown().is_empty() && size("growing").is_none()).then_some(()))
+            .await;
         assert!(informer.state().is_synced(), "{:?}", informer.state());
         informer.shutdown().await;
         server.shutdown().await;

@@ -1,9 +1,9 @@
-//! All crates together, against the embedded API server: what no crate's own tests can show.
+//! Tests of all crates together against the embedded API server.
 //!
-//! Each scenario has a server of its own, so they run side by side. Time is real here, since sockets are; whoever waits, waits
-//! for a condition, with a limit that only a failure reaches.
+//! Each test has a server of its own, so tests run in parallel. Sockets need real time, so a test waits for a
+//! condition, with a limit that only a failure reaches.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod client;
 mod cluster;

@@ -1,23 +1,23 @@
-//! One provider for all that a cluster makes.
+//! One metrics provider for everything that a cluster makes.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use pintle::leaderelect::LeaderElector;
-use pintle::metrics::{Counter, Gauge, Histogram, Memory, Metric, Pulled};
+use pintle::metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Pulled};
 use pintle::prelude::*;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-fn provider(memory: &Memory) -> Option<Arc<dyn Provider>> {
+fn provider(memory: &InMemoryProvider) -> Option<Arc<dyn Provider>> {
     Some(Arc::new(memory.clone()))
 }
 
-/// Which parts of a cluster tell something.
-fn tellers(memory: &Memory) -> Vec<&'static str> {
+/// The components that have reported a metric.
+fn reporting_components(memory: &InMemoryProvider) -> Vec<&'static str> {
     let parts = ["event_broadcaster", "informer", "leader_election", "reflector", "rest_client"];
     let samples = memory.samples();
     let tells = |part: &&str| samples.iter().any(|sample| sample.metric.name.starts_with(part));
@@ -25,12 +25,12 @@ fn tellers(memory: &Memory) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along() {
-    let (server, memory) = (server().await, Memory::new());
+async fn provider_gets_all_series_until_their_components_end() {
+    let (server, memory) = (server().await, InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
-    assert!(memory.samples().is_empty(), "nothing was done yet that could be told");
+    assert!(memory.samples().is_empty(), "nothing has been reported yet");
     let map = create(&cluster.api(), "a").await;
     assert_eq!(memory.value("rest_client_requests_total", &[("code", "201"), ("method", "POST")]), Some(1.0));
 
@@ -48,14 +48,14 @@ async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along(
     let (status, stop) = ("leader_election_master_status", CancellationToken::new());
     let work = LeaderCallbacks::new(async |_| {
         assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
-        // The elector's client is another: it has looked for the lease.
+        // The elector has a client of its own, which has looked for the lease.
         let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
         assert_eq!(missed, Some(1.0));
     });
-    let ended = cluster.lead("probe", LeaderElectionConfig::default(), &stop, work);
+    let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, work);
     assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed);
     assert_eq!(memory.value(status, &[]), None, "the elector is gone");
-    assert_eq!(tellers(&memory), ["event_broadcaster", "informer", "reflector", "rest_client"]);
+    assert_eq!(reporting_components(&memory), ["event_broadcaster", "informer", "reflector", "rest_client"]);
 
     soon(cluster.shutdown()).await;
     eventually("all series gone", async || memory.samples().is_empty().then_some(())).await;
@@ -63,8 +63,8 @@ async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along(
 }
 
 #[tokio::test]
-async fn what_has_a_provider_of_its_own_keeps_it() {
-    let (server, ours, theirs) = (server().await, Memory::new(), Memory::new());
+async fn component_keeps_its_own_provider() {
+    let (server, ours, theirs) = (server().await, InMemoryProvider::new(), InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&ours), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();
@@ -72,28 +72,28 @@ async fn what_has_a_provider_of_its_own_keeps_it() {
     let _elector = cluster.elector("probe", election).unwrap();
     let informer = InformerConfig { metrics: provider(&theirs), ..InformerConfig::default() };
     let _informer = cluster.informers().informer(cluster.api::<ConfigMap>(), informer);
-    assert_eq!(tellers(&theirs), ["informer", "leader_election", "reflector"]);
-    assert_eq!(tellers(&ours), ["event_broadcaster"], "which writes for all");
+    assert_eq!(reporting_components(&theirs), ["informer", "leader_election", "reflector"]);
+    assert_eq!(reporting_components(&ours), ["event_broadcaster"], "which writes for all");
     soon(cluster.shutdown()).await;
 }
 
 #[tokio::test]
-async fn a_cluster_without_a_provider_gives_none() {
-    let (server, theirs) = (server().await, Memory::new());
+async fn cluster_without_a_provider_sets_none() {
+    let (server, theirs) = (server().await, InMemoryProvider::new());
     let cluster = Cluster::connect(server.client_config()).unwrap();
     let maps = cluster.informer::<ConfigMap>();
     let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
     let _elector = cluster.elector("probe", election).unwrap();
     soon(maps.wait_for_sync()).await.unwrap();
-    assert_eq!(tellers(&theirs), ["leader_election"]);
+    assert_eq!(reporting_components(&theirs), ["leader_election"]);
     soon(cluster.shutdown()).await;
 }
 
 #[tokio::test]
-async fn a_provider_may_use_the_cluster_that_asks_it() {
-    /// Makes a recorder of its own when it is first asked.
+async fn provider_can_call_back_into_its_cluster() {
+    /// A provider that makes a recorder when it is first called.
     #[derive(Debug, Default)]
-    struct Recording(Memory, Mutex<Option<Cluster>>);
+    struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
         fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
             let cluster = self.1.lock().unwrap().take();
@@ -119,7 +119,7 @@ async fn a_provider_may_use_the_cluster_that_asks_it() {
     };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
-    // On a thread that the test can leave behind, should it never end.
+    // On a separate thread, so that a deadlock fails the test instead of blocking it.
     let ((tell, told), handle) = (oneshot::channel(), Handle::current());
     let asking = cluster.clone();
     thread::spawn(move || {
@@ -134,7 +134,7 @@ async fn a_provider_may_use_the_cluster_that_asks_it() {
 
 #[tokio::test]
 async fn electors_of_each_kind_of_lock_record_events_and_metrics() {
-    let (server, memory) = (server().await, Memory::new());
+    let (server, memory) = (server().await, InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };
     let cluster = Cluster::connect(config).unwrap();

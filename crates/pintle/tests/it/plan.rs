@@ -1,4 +1,4 @@
-//! A plan for a cluster that is reached by our own client, over sockets.
+//! A plan for a cluster that our own client reaches over sockets.
 
 use pintle::apiserver::PlanAction;
 use pintle::prelude::*;
@@ -6,25 +6,25 @@ use pintle::prelude::*;
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
 #[tokio::test]
-async fn what_a_controller_does_on_a_plan_is_told_and_never_sent() {
+async fn plan_lists_writes_and_sends_none() {
     let server = server().await;
-    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: before}}").expect("it is valid");
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: before}}").expect("a valid manifest");
     let live = Cluster::connect(server.client_config()).expect("a usable configuration");
     let plan = soon(live.plan()).await.expect("a plan");
     let cluster = Cluster::connect(plan.server().client_config()).expect("a usable configuration");
 
     let maps = cluster.informer::<ConfigMap>();
-    soon(maps.wait_for_sync()).await.expect("it syncs");
+    soon(maps.wait_for_sync()).await.expect("the informer syncs");
     let lister = maps.lister();
     assert!(lister.get(&ConfigMap::new("before").key()).is_some());
-    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: meanwhile}}").expect("it is valid");
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: meanwhile}}").expect("a valid manifest");
     eventually("the informer follows the cluster", async || lister.get(&ConfigMap::new("meanwhile").key())).await;
 
     let api = cluster.namespaced::<ConfigMap>("default");
-    assert!(api.get("absent").await.expect_err("there is none").is_not_found());
+    assert!(api.get("absent").await.expect_err("no such object").is_not_found());
     create(&api, "new").await;
-    eventually("it hears of what is planned", async || lister.get(&ConfigMap::new("new").key())).await;
-    api.delete("before", &DeleteOptions::default()).await.expect("it is there");
+    eventually("the informer sees the planned object", async || lister.get(&ConfigMap::new("new").key())).await;
+    api.delete("before", &DeleteOptions::default()).await.expect("the object exists");
 
     let changes = plan.changes().await;
     let told: Vec<_> = changes.iter().map(|change| (change.action, change.name.as_str())).collect();
@@ -37,10 +37,10 @@ async fn what_a_controller_does_on_a_plan_is_told_and_never_sent() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_cannot_be_planned_for() {
+async fn plan_for_an_unreachable_cluster_fails() {
     let gone = server().await;
     let live = Cluster::connect(gone.client_config()).expect("a usable configuration");
     soon(gone.shutdown()).await;
-    let error = soon(live.plan()).await.expect_err("nobody is there");
+    let error = soon(live.plan()).await.expect_err("the server has stopped");
     assert!(matches!(error, pintle::Error::Plan(_)), "{error}");
 }

@@ -1,7 +1,8 @@
-//! Seeds of faults: writers, informers of every kind, and a server on which lists and watches fail as a seed wants it.
+//! Random fault tests: writers, informers of every kind, and a server whose lists and watches fail as the seed says.
 //!
-//! `PINTLE_SEEDS=500` runs so many seeds, and `PINTLE_SEED=17` that one alone. What follows from a seed is what is written and which
-//! faults there are; when they strike is for the runtime and the network to say, so that a rare fault may want a few runs.
+//! `PINTLE_SEEDS=500` runs that many seeds, and `PINTLE_SEED=17` runs that one. The seed determines the writes and the
+//! faults. The time at which a fault strikes depends on the runtime and the network, so a rare failure may need several
+//! runs to show again.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,7 +20,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// How many seeds are run where nobody says otherwise: enough for each kind of fault.
+/// The default number of seeds: enough for each kind of fault.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -27,7 +28,7 @@ const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 type Held = BTreeMap<ObjectKey, String>;
 
-/// An informer, who listens to it, and what it is to hold.
+/// An informer, its subscriber, and the objects that it should contain.
 struct Watched {
     what: &'static str,
     informer: SharedInformer<ConfigMap>,
@@ -52,7 +53,7 @@ impl Watched {
         Self { what, informer, listeners, is_wanted: Box::new(is_wanted), seen: String::new() }
     }
 
-    /// Looks at it as it is, and takes up to so many events.
+    /// Checks the informer's snapshot, and receives up to `events` events.
     fn look(&mut self, events: usize) {
         let snapshot = self.informer.lister().snapshot();
         consistent(self.what, &snapshot);
@@ -66,7 +67,7 @@ impl Watched {
         }
     }
 
-    /// Whether it holds what it is to hold, and all listeners know.
+    /// Returns whether the cache and all subscribers match the server.
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
@@ -83,23 +84,23 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Each event begins where the one before of that object ended.
+/// Applies an event, and checks that its old state is the state that the previous event of the object left.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
         ResourceEvent::Added { .. } => {
-            assert_eq!(known.insert(key, state), None, "{what}: {event:?} of what is known");
+            assert_eq!(known.insert(key, state), None, "{what}: {event:?} for a known object");
         }
         ResourceEvent::Updated { old, .. } => {
             assert_eq!(known.insert(key, state), Some(entry(old).1), "{what}: {event:?}");
         }
         ResourceEvent::Deleted { .. } => {
-            assert!(known.remove(&key).is_some(), "{what}: {event:?} of what is not known");
+            assert!(known.remove(&key).is_some(), "{what}: {event:?} for an unknown object");
         }
     }
 }
 
-/// All indices say what the objects say.
+/// Checks that all indexes agree with the objects.
 fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     let mut by_app: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
     let mut by_namespace: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
@@ -123,10 +124,10 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     }
 }
 
-/// How many kinds of faults there are.
+/// The number of kinds of faults.
 const FAULTS: u64 = 13;
 
-/// What lists and watches meet.
+/// Returns a rule for the fault of this kind.
 fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });
@@ -154,7 +155,7 @@ fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     }
 }
 
-/// Any of them; those that break a watch off more often.
+/// Returns a random fault. Those that break a watch are more likely.
 fn any_fault(chance: &mut fastrand::Rng) -> Rule {
     let kind = chance.u64(..FAULTS + 3);
     fault(if kind < FAULTS { kind } else { kind - FAULTS }, chance)
@@ -168,7 +169,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, changes and deletes maps, and never comes to the end of the names.
+/// Creates, updates and deletes config maps, with a bounded set of names.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -200,7 +201,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // Longer than bookmarks are apart. What falls silent where the machine is slow is asked anew in vain.
+    // Longer than the interval between bookmarks. On a slow machine, a watch may seem silent and be restarted
+    // needlessly.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -229,11 +231,11 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
     ]
 }
 
-/// Says which one it was that failed.
+/// Prints the seed if the test fails.
 struct Seed(u64);
 
 impl Drop for Seed {
-    #[allow(clippy::print_stderr, reason = "who sees it fail wants to see it again")]
+    #[allow(clippy::print_stderr, reason = "the seed is needed to run it again")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("it was seed {0}: PINTLE_SEED={0} runs it alone", self.0);
@@ -243,7 +245,7 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // With a short memory, so that watches expire by themselves, and watchers that are cut since they lag.
+    // A short history, so that watches expire by themselves and the server cuts lagging watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),
@@ -261,7 +263,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // One kind after the other, so that each strikes in some seed.
+    // Rotates through the kinds, so that each of them strikes in some seed.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);
@@ -282,7 +284,7 @@ async fn run(seed: u64) {
     }
     server.faults().clear();
     for watched in &mut informers {
-        eventually(format!("seed {seed}: {} is as the server", watched.what), async || {
+        eventually(format!("seed {seed}: {} matches the server", watched.what), async || {
             let there = maps.list(&ListOptions::default()).await.unwrap().items;
             let there: Vec<ConfigMap> =
                 there.into_iter().filter(|map| map.metadata.name != "kube-root-ca.crt").collect();
@@ -299,7 +301,7 @@ async fn run(seed: u64) {
 }
 
 #[tokio::test]
-async fn every_cache_becomes_what_the_server_has_whatever_lists_and_watches_meet() {
+async fn every_cache_converges_under_random_list_and_watch_faults() {
     let chosen = |name: &str| env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
     let seeds = match chosen("PINTLE_SEED") {
         Some(seed) => seed..seed + 1,

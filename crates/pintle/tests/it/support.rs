@@ -1,4 +1,4 @@
-//! What the scenarios share.
+//! Shared helpers of the tests.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep};
 
-/// A user's own struct: all that it takes is the line below it.
+/// A user-defined resource: a struct and the macro line below it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct ConfigMap {
     pub(crate) metadata: ObjectMeta,
@@ -38,12 +38,12 @@ pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     api.create(&ConfigMap::new(name), &WriteOptions::default()).await.expect("it is not there yet")
 }
 
-/// What comes within a limit that only a failure reaches.
+/// Awaits `future` with a limit that only a failure reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until `check` gives something.
+/// Waits until `check` returns a value.
 pub(crate) async fn eventually<T>(what: impl Debug, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     const LIMIT: Duration = Duration::from_secs(45);
     let started = Instant::now();
@@ -51,7 +51,7 @@ pub(crate) async fn eventually<T>(what: impl Debug, mut check: impl AsyncFnMut()
         if let Some(found) = check().await {
             return found;
         }
-        assert!(started.elapsed() < LIMIT, "{what:?} did not come about within {LIMIT:?}");
+        assert!(started.elapsed() < LIMIT, "{what:?} did not happen within {LIMIT:?}");
         sleep(Duration::from_millis(5)).await;
     }
 }

@@ -101,13 +101,13 @@ mod tests {
     use std::sync::Arc;
 
     use futures_util::FutureExt;
-    use pintle_metrics::Memory;
+    use pintle_metrics::InMemoryProvider;
 
     use super::*;
 
     #[tokio::test]
     async fn cancelled_dns_lookup_is_measured() {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let metrics = Instruments::new(Arc::new(memory.clone()), "server".into());
         drop(connect("localhost", 1, Some(&metrics)).now_or_never());
         let found = memory.distribution("rest_client_dns_resolution_duration_seconds", &[("host", "localhost")]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PluginPolicy, Secret};
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_restreq::{AuthError, Error, RestClient, RestClientConfig};
 use tempfile::TempDir;
 
@@ -348,7 +348,7 @@ async fn plugin_denied_by_policy_never_runs() {
 
 #[tokio::test]
 async fn plugin_runs_are_counted_by_outcome() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let program = Program::new(&format!("test $n = 2 && exit 73; {}", printing(V1, r#"{"token":"t$n"}"#)));
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
     let client = |change: &dyn Fn(&mut ClientConfig)| {
@@ -377,7 +377,7 @@ async fn plugin_runs_are_counted_by_outcome() {
 /// Metrics that start a request before they record a value.
 #[derive(Debug)]
 struct Curious {
-    memory: Memory,
+    memory: InMemoryProvider,
     ask: Arc<OnceLock<RestClient>>,
 }
 
@@ -421,7 +421,7 @@ async fn metrics_are_recorded_outside_of_locks() {
     let [one, two] = pairs.each_ref().map(|pair| printing(V1, &status(pair)));
     let program = Program::new(&format!("if [ $n = 1 ]; then\n{one}\nelse\n{two}\nfi"));
     let server = Server::start([Reply::json(401, "")]).await;
-    let (memory, ask) = (Memory::new(), Arc::new(OnceLock::new()));
+    let (memory, ask) = (InMemoryProvider::new(), Arc::new(OnceLock::new()));
     let metrics: Arc<dyn Provider> = Arc::new(Curious { memory: memory.clone(), ask: ask.clone() });
     let client =
         RestClient::new(RestClientConfig { metrics: Some(metrics), ..program.config(&server).into() }).unwrap();

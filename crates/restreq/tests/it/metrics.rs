@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Memory, MetricKind};
+use pintle_metrics::{InMemoryProvider, MetricKind};
 use pintle_restreq::{RestClient, RestClientConfig, Warning, WarningHandler};
 use pintle_testing::PanickingProvider;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 
-fn client(server: &Server, memory: &Memory) -> RestClient {
+fn client(server: &Server, memory: &InMemoryProvider) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
@@ -27,7 +27,7 @@ async fn metrics_have_client_go_names_and_end_with_client() {
         [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
     const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
     let server = Server::start([Reply::later(429, 0)]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     assert!(memory.samples().is_empty());
     soon(client.get().send()).await.unwrap();
@@ -65,7 +65,7 @@ async fn metrics_have_client_go_names_and_end_with_client() {
 #[tokio::test]
 async fn attempts_are_counted_by_outcome_and_as_retries() {
     let server = Server::start([Reply::later(503, 0), Reply::later(429, 0), Reply::json(404, "{}")]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     soon(client.put().body("x").send()).await.unwrap_err();
     soon(client.post().body("x").send()).await.unwrap();
@@ -84,7 +84,7 @@ async fn attempts_are_counted_by_outcome_and_as_retries() {
 #[tokio::test]
 async fn body_sizes_are_recorded_if_known() {
     let server = Server::start([Reply::later(429, 0), Reply::json(200, "[1234]"), Reply::json(404, "{}")]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     soon(client.put().body("12345").send()).await.unwrap();
     soon(client.get().send()).await.unwrap_err();
@@ -120,7 +120,7 @@ fn dashboard_uses_existing_metric_names() {
 async fn dns_lookup_of_host_name_is_measured() {
     const LOOKED_UP: &str = "rest_client_dns_resolution_duration_seconds";
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     soon(client(&server, &memory).get().send()).await.unwrap();
     assert_eq!(memory.distribution(LOOKED_UP, &[]), None, "an address is not looked up");
     let mut config = server.config();
@@ -136,7 +136,7 @@ async fn dns_lookup_of_host_name_is_measured() {
 
 #[tokio::test]
 async fn missing_response_is_counted_as_error() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let mut config = Server::start([]).await.config();
     config.server = format!("http://{}", closed_port().await);
     let client =
@@ -149,7 +149,7 @@ async fn missing_response_is_counted_as_error() {
 async fn request_duration_spans_call_to_end() {
     let _clock = steady_clock();
     let server = Server::start([Reply::later(429, 3), Reply::ok(), Reply::Silence]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     let check = |verb, least, start: Instant| {
         let found = memory.distribution("rest_client_request_duration_seconds", &[("verb", verb)]).unwrap();
@@ -168,7 +168,7 @@ async fn request_duration_spans_call_to_end() {
 #[tokio::test]
 async fn streams_and_watches_are_counted_but_not_timed() {
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let client = client(&server, &memory);
     drop(soon(client.get().stream()).await.unwrap());
     drop(soon(client.get().watch::<Value>()).await.unwrap());
@@ -180,7 +180,7 @@ async fn streams_and_watches_are_counted_but_not_timed() {
 async fn rate_limiter_waits_are_measured() {
     let _clock = steady_clock();
     let server = Server::start([]).await;
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let mut config = server.config();
     // One request per 100 s, so that other delays do not matter.
     (config.qps, config.burst) = (Some(0.01), Some(1));

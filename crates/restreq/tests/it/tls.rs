@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_restreq::{Error, Http2Config, RestClient, RestClientConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -474,7 +474,7 @@ mod program {
 
         // Another client runs the plugin again. The first response is a 401, so the plugin runs once more and its new
         // certificate is used.
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();
         soon(client.get().send()).await.unwrap();

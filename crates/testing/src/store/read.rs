@@ -1,4 +1,4 @@
-//! Lists, in pages.
+//! Lists and pages.
 
 use std::ops::Bound;
 
@@ -7,10 +7,10 @@ use pintle_meta::{
 };
 
 use super::select::Selection;
-use super::{Store, refusal};
+use super::{Store, errors};
 
 impl Store {
-    /// A page: its metadata, then its items.
+    /// Returns a page: its metadata, then its items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,7 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // A server that selects would have to read on to know.
+            // With a selector, a server would have to read on to know the number.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -41,22 +41,22 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// At which revision a list is read, and after which key.
+    /// Returns the revision to read, and the key after which the page starts.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {
             return Ok((self.list_revision(options)?, None));
         }
         if !matches!(&*options.resource_version, "" | "0") {
-            return Err(refusal::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(errors::bad_request("specifying resource version is not allowed when using continue"));
         }
         let read = token.split_once(':').and_then(|(revision, key)| Some((revision.parse().ok()?, key.parse().ok()?)));
         let Some((revision, key)) = read else {
-            return Err(refusal::bad_request(format!("continue key is not valid: {token:?}")));
+            return Err(errors::bad_request(format!("continue key is not valid: {token:?}")));
         };
         if revision < self.compacted {
-            let told = "The provided continue parameter is too old to display a consistent list result.";
-            return Err(refusal::expired(told));
+            let message = "The provided continue parameter is too old to display a consistent list result.";
+            return Err(errors::expired(message));
         }
         Ok((revision, Some(key)))
     }
@@ -64,22 +64,22 @@ impl Store {
     fn list_revision(&self, options: &ListOptions) -> Result<u64, ApiError> {
         let asked = self.revision_of(&options.resource_version)?;
         if asked > self.revision {
-            return Err(refusal::too_large(asked, self.revision));
+            return Err(errors::too_large(asked, self.revision));
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // As of old: what asks for pages and says no more gets the state at that revision.
+            // For compatibility, a limit without a match means the exact revision.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {
-            return Err(refusal::expired(format!("The provided resource version {asked} is too old")));
+            return Err(errors::expired(format!("The provided resource version {asked} is too old")));
         }
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// The revision that a request names; 0 for none.
+    /// Returns the revision of a request, or 0 for none.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
-        let unreadable = |_| refusal::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
+        let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }
     }
 }

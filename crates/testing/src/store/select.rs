@@ -1,13 +1,13 @@
-//! Which objects a list or a watch is about.
+//! Selection of objects for lists and watches.
 
 use std::borrow::Cow;
 
 use pintle_meta::{ApiError, ApiResource, FieldSelector, LabelSelector};
 use serde_json::Value;
 
-use super::{meta, refusal};
+use super::{errors, meta};
 
-/// The objects of one namespace, or of all, that selectors match.
+/// The objects of one namespace or of all that match selectors.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,
@@ -29,7 +29,7 @@ impl Selection {
         };
         let mut named = fields.requirements().iter().map(|requirement| requirement.field());
         if let Some(unknown) = named.find(|field| !is_known(field)) {
-            return Err(refusal::bad_request(format!("field label not supported: {unknown}")));
+            return Err(errors::bad_request(format!("field label not supported: {unknown}")));
         }
         Ok(Self { namespace: namespace.map(Into::into), labels: labels.clone(), fields: fields.clone() })
     }
@@ -46,7 +46,7 @@ impl Selection {
     }
 }
 
-/// The fields besides name and namespace by which a Kubernetes API server selects objects of its own kinds.
+/// Returns the selectable fields of built-in kinds, in addition to name and namespace.
 fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     match (&*resource.group_version.group, &*resource.plural) {
         ("", "pods") => &[
@@ -82,7 +82,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// What a field is compared as: text as it is, other values as JSON, and an absent one as the zero value of its type.
+/// Returns a field for comparison: strings as they are, other values as JSON, and missing ones as the zero value of
+/// their type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

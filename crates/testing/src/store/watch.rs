@@ -1,4 +1,4 @@
-//! Watches: how far each has read the log, and how it ends.
+//! Watches: their position in the log, and their end.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use pintle_meta::{ApiError, Bookmark, ErrorKind, RawObject, WatchEvent, WatchOptions};
 
 use super::select::Selection;
-use super::{Entry, Store, refusal};
+use super::{Entry, Store, errors};
 use crate::{Break, Outcome};
 
 pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
@@ -14,21 +14,21 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// Only what is later than this revision is told.
+    /// Only events after this revision are sent.
     after: u64,
-    /// What comes before the log.
+    /// Items to send before reading the log.
     first: VecDeque<Item>,
-    /// The next entry of the log to look at.
+    /// The index of the next log entry to read.
     next: usize,
-    /// After how many more items it is to break, and how.
+    /// The number of items before it breaks, and how.
     breaks: Option<(usize, Break)>,
-    /// The entry before which it is broken, and how.
+    /// The log index at which it is broken, and how.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
 
 impl Store {
-    /// Opens a watch; the answer is its number.
+    /// Opens a watch, and returns its id.
     pub(crate) fn watch(
         &mut self,
         namespace: Option<&str>,
@@ -48,7 +48,7 @@ impl Store {
             waker: None,
         };
         if options.send_initial_events && revision > self.revision {
-            watch.end(refusal::too_large(revision, self.revision));
+            watch.end(errors::too_large(revision, self.revision));
         } else if options.send_initial_events || revision == 0 {
             let here = self.objects.values().filter(|stored| watch.selection.selects(&stored.json));
             watch.first.extend(here.map(|stored| Ok(WatchEvent::Added(stored.bytes.clone().into()))));
@@ -57,7 +57,7 @@ impl Store {
                 watch.first.push_back(Ok(WatchEvent::Bookmark(mark)));
             }
         } else if revision < self.compacted {
-            watch.end(refusal::expired(format!("too old resource version: {revision} ({})", self.compacted)));
+            watch.end(errors::expired(format!("too old resource version: {revision} ({})", self.compacted)));
         } else {
             watch.next = self.log.partition_point(|entry| entry.revision() <= revision);
         }
@@ -69,30 +69,30 @@ impl Store {
         Ok(self.opened)
     }
 
-    /// Puts a bookmark of the present revision into all watches that want some.
+    /// Sends a bookmark of the current revision to all watches that allow it.
     pub(crate) fn bookmark(&mut self) {
         self.log.push(Entry::Bookmark(self.revision));
     }
 
-    /// What has been said so far is heard, and then they break.
+    /// Breaks all watches after the events so far.
     pub(crate) fn break_watches(&mut self, how: &Break) {
         let end = self.log.len();
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // It has been silent since then.
+                // The watch has been silent since then.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
         }
     }
 
-    /// How many are open, as far as the server knows.
+    /// Returns the number of watches that the server considers open.
     pub(crate) fn open_watches(&self) -> usize {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// The next item of a watch. If there is none yet, `waker` is kept; the waker before it, if any, is given back to be dropped.
+    /// Returns the next item of a watch. If there is none, keeps `waker` and returns the previous waker to be dropped.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -101,20 +101,20 @@ impl Store {
         }
     }
 
-    /// Forgets a watch that nobody reads any more.
+    /// Removes a watch whose stream was dropped.
     pub(crate) fn close_watch(&mut self, id: u64) -> Option<Watch> {
         self.watches.remove(&id)
     }
 }
 
 impl Watch {
-    /// It has nothing to say but this.
+    /// Ends the watch with only this error.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Whether one who found nothing should look again, now that the log ends there.
-    pub(super) fn has_news(&self, end: usize) -> bool {
+    /// Returns whether a waiting reader should poll again, now that the log ends at `end`.
+    pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
             Some((_, how)) => !matches!(how, Break::Silent),
@@ -127,7 +127,7 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // Whoever broke it by hand comes first. So none is overwritten, and no error, which is the user's, dropped here.
+        // A break by the test takes precedence. So none is overwritten, and no user error is dropped here.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -153,7 +153,7 @@ impl Watch {
         }
     }
 
-    /// What a change is to those who see only what is selected.
+    /// Maps a change to the event that a watch with this selection sees.
     fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,
@@ -182,7 +182,7 @@ impl Entry {
     }
 }
 
-/// How the stream tells of it: what a server says comes as an event.
+/// Converts an error to an item: a server status becomes an event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

@@ -1,22 +1,23 @@
-//! Changes of objects, by the rules of a kube-apiserver.
+//! Writes, with the rules of a kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
 use serde_json::{Map, Value, json};
 
-use super::{Entry, Store, Stored, key_of, meta, refusal};
+use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// How an object is replaced.
+/// The part of an object that an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// All but the status.
+    /// Everything except the status.
     Main,
-    /// The status, and nothing else.
+    /// Only the status.
     Status,
 }
 
-/// What only a server writes.
-const OWN: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+/// Metadata that only the server writes.
+const SERVER_FIELDS: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
 impl Store {
     pub(crate) fn get(&self, key: &ObjectKey) -> Result<Value, ApiError> {
@@ -31,16 +32,16 @@ impl Store {
         let key = key_of(&new);
         if key.name().is_empty() {
             let why = "Required value: name or generateName is required";
-            return Err(refusal::invalid(&self.resource, "", "metadata.name", "FieldValueRequired", why));
+            return Err(errors::invalid(&self.resource, "", "metadata.name", "FieldValueRequired", why));
         }
         self.check_key(&key)?;
         if !matches!(meta(&new, "resourceVersion"), "" | "0") {
-            return Err(refusal::unreasoned("resourceVersion should not be set on objects to be created"));
+            return Err(errors::unreasoned("resourceVersion should not be set on objects to be created"));
         }
         if let Some(old) = self.object(&key) {
-            return Err(refusal::already_exists(&self.resource, key.name(), is_terminating(old)));
+            return Err(errors::already_exists(&self.resource, key.name(), is_terminating(old)));
         }
-        for field in OWN.iter().chain(&["managedFields"]) {
+        for field in SERVER_FIELDS.iter().chain(&["managedFields"]) {
             remove(&mut new["metadata"], field);
         }
         remove(&mut new, "status");
@@ -49,7 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object as it is given, but for its resourceVersion and what is not given: uid, times, generation.
+    /// Creates or replaces an object as given. Only the resourceVersion and missing values (uid, times, generation) are
+    /// filled in.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -100,12 +102,12 @@ impl Store {
                 remove(&mut new["metadata"], "resourceVersion");
                 return self.create(new, options, now);
             }
-            (None, _) => return Err(refusal::not_found(&self.resource, key.name())),
+            (None, _) => return Err(errors::not_found(&self.resource, key.name())),
         };
         let mut new = old.clone();
         merge(&mut new, body);
         if !new["metadata"].is_object() || key_of(&new) != *key {
-            return Err(refusal::bad_request(format!("the patch gives {key} another name or namespace")));
+            return Err(errors::bad_request(format!("the patch changes the name or namespace of {key}")));
         }
         self.replace(key.clone(), &old, new, Edit::Main, options.dry_run)
     }
@@ -124,7 +126,7 @@ impl Store {
                         "the {what} in the precondition ({expected}) does not match the {what} in record ({actual}). \
                          The object might have been {fate}"
                     );
-                    return Err(refusal::conflict(&self.resource, key.name(), &why));
+                    return Err(errors::conflict(&self.resource, key.name(), &why));
                 }
             }
         }
@@ -146,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes an object away, whatever holds it. Tells whether it was there.
+    /// Removes an object regardless of its finalizers. Returns whether it existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -154,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Replaces `old`, which is there, by as much of `new` as `edit` says.
+    /// Replaces the part of the existing object `old` that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -167,17 +169,17 @@ impl Store {
         if !uid.is_empty() && uid != meta(old, "uid") {
             let actual = meta(old, "uid");
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}");
-            return Err(refusal::conflict(&self.resource, key.name(), &why));
+            return Err(errors::conflict(&self.resource, key.name(), &why));
         }
         if !matches!(version, "" | "0") && version != meta(old, "resourceVersion") {
-            return Err(refusal::modified(&self.resource, key.name()));
+            return Err(errors::modified(&self.resource, key.name()));
         }
         if edit == Edit::Status {
             let status = new["status"].take();
             new = old.clone();
             set(&mut new, "status", status);
         } else {
-            for field in OWN.iter().chain(&["resourceVersion"]) {
+            for field in SERVER_FIELDS.iter().chain(&["resourceVersion"]) {
                 set(&mut new["metadata"], field, old["metadata"][field].clone());
             }
             if new["metadata"]["managedFields"].is_null() {
@@ -199,7 +201,7 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    /// Stores `new` at the next revision, and returns it with that.
+    /// Stores `new` at the next revision, and returns it with that revision.
     fn commit(&mut self, key: ObjectKey, mut new: Value) -> Value {
         self.revision += 1;
         new["metadata"]["resourceVersion"] = self.revision.to_string().into();
@@ -210,10 +212,10 @@ impl Store {
     }
 
     fn find(&self, key: &ObjectKey) -> Result<&Value, ApiError> {
-        self.object(key).ok_or_else(|| refusal::not_found(&self.resource, key.name()))
+        self.object(key).ok_or_else(|| errors::not_found(&self.resource, key.name()))
     }
 
-    /// Gives a new object what a server gives it.
+    /// Fills in the values that a server sets on a new object.
     fn fill(&self, new: &mut Value, now: Timestamp) {
         let has_spec = !new["spec"].is_null();
         let uid = format!("uid-{}-{}", self.resource.plural, self.revision + 1);
@@ -232,7 +234,7 @@ impl Store {
         }
     }
 
-    /// Writes the kind where the object does not name its own, as a server does in its answers.
+    /// Adds `apiVersion` and `kind` if they are missing, as a server does in responses.
     fn types(&self, object: &mut Value) {
         for (field, text) in
             [("apiVersion", self.resource.group_version.to_string()), ("kind", self.resource.kind.clone())]
@@ -253,7 +255,7 @@ impl Store {
                      found new finalizers []string{{{added}}}"
                 );
                 let field = "metadata.finalizers";
-                Err(refusal::invalid(&self.resource, key.name(), field, "FieldValueForbidden", &why))
+                Err(errors::invalid(&self.resource, key.name(), field, "FieldValueForbidden", &why))
             }
             _ => Ok(()),
         }
@@ -263,17 +265,17 @@ impl Store {
         let text = |field: &str| body[field].as_str().unwrap_or_default();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if version != self.resource.group_version.to_string() || kind != self.resource.kind {
-            return Err(refusal::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+            return Err(errors::bad_request(format!("invalid object type: {version}, Kind={kind}")));
         }
         if options.field_manager.is_empty() {
             let options = pintle_meta::ApiResource::new("meta.k8s.io/v1", "PatchOptions", "", self.resource.scope);
             let why = "Required value: is required for apply patch";
-            return Err(refusal::invalid(&options, "", "fieldManager", "FieldValueRequired", why));
+            return Err(errors::invalid(&options, "", "fieldManager", "FieldValueRequired", why));
         }
         Ok(())
     }
 
-    /// Five characters of those that servers append to `generateName`, different at each revision.
+    /// Returns five characters to append to `generateName`, different at each revision.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -282,7 +284,7 @@ impl Store {
     }
 }
 
-/// The generation of `new`, which takes the place of `old`: one more if anything but metadata and status is different.
+/// Returns the generation of `new`, which replaces `old`: it increases if anything except metadata and status differs.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -302,7 +304,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member, or takes it away where there is nothing to set.
+/// Sets a member, or removes it if the value is null.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),
@@ -345,7 +347,7 @@ fn merge(target: &mut Value, patch: &Value) {
 
 fn unknown_patch(patch: &Patch) -> ApiError {
     let message = format!(
-        "this store does not know {}: use a merge patch or an apply patch, or an API server",
+        "this store does not support {}: use a merge patch, an apply patch, or a real API server",
         patch.content_type()
     );
     pintle_meta::Status::failure(415, pintle_meta::Reason::UnsupportedMediaType, message).into()

@@ -11,7 +11,7 @@ use crate::support::poll;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn both_clocks_stand_still_until_they_are_stepped() {
+fn clocks_stand_still_until_stepped() {
     let clock = SteppedClock::new();
     let read = || (clock.elapsed().as_secs(), clock.wall().to_string());
     assert_eq!(read(), (0, "2027-01-15T08:00:00Z".into()));
@@ -24,21 +24,21 @@ fn both_clocks_stand_still_until_they_are_stepped() {
 }
 
 #[test]
-fn who_sleeps_is_woken_by_the_step_that_reaches_the_deadline() {
+fn sleeper_wakes_when_a_step_reaches_its_deadline() {
     let clock = SteppedClock::new();
     let mut sleep = clock.sleep_until(clock.now() + 10 * SECOND);
     assert!(poll(&mut sleep).is_pending());
     assert_eq!(clock.sleepers(), 1);
     clock.jump_wall(SignedDuration::from_hours(1));
     clock.advance(9 * SECOND);
-    assert!(poll(&mut sleep).is_pending(), "the wall clock wakes nobody");
+    assert!(poll(&mut sleep).is_pending(), "a jump of the wall clock wakes no sleeper");
     clock.advance(SECOND);
     assert!(poll(&mut sleep).is_ready());
     assert_eq!(clock.sleepers(), 0);
 }
 
 #[test]
-fn threads_can_wait_for_it() {
+fn threads_can_sleep_on_the_clock() {
     let clock = SteppedClock::new();
     let deadline = clock.now() + SECOND;
     let waiting = std::thread::spawn({
@@ -57,7 +57,7 @@ fn threads_can_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_may_go_with_tokios_clock_and_be_stepped_beside_it() {
+async fn clock_can_follow_tokio_and_be_stepped() {
     let clock = SteppedClock::beside_tokio();
     tokio::time::sleep(5 * SECOND).await;
     assert_eq!((clock.elapsed(), clock.wall().to_string()), (5 * SECOND, "2027-01-15T08:00:05Z".into()));
@@ -70,11 +70,11 @@ async fn it_may_go_with_tokios_clock_and_be_stepped_beside_it() {
     let start = tokio::time::Instant::now();
     clock.advance(6 * SECOND);
     sleep.await.unwrap();
-    assert_eq!((start.elapsed(), clock.elapsed()), (SECOND, 25 * SECOND), "a step takes its part of the sleep");
+    assert_eq!((start.elapsed(), clock.elapsed()), (SECOND, 25 * SECOND), "a step shortens the sleep");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttle_takes_it_as_its_timer() {
+async fn throttle_accepts_the_clock_as_timer() {
     let clock = SteppedClock::new();
     let throttle = Throttle::new(1.0, 1, clock.clone());
     throttle.accept().await.unwrap();

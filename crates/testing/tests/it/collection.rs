@@ -1,4 +1,4 @@
-//! What a test does to a collection behind everybody's back.
+//! Direct changes of a collection.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{State, Website, key, now, page, site, sites, themed};
 
 #[test]
-fn what_is_put_is_stored_whatever_was_there() {
+fn put_replaces_existing_objects() {
     let sites = sites(&[]);
     let first = sites.put(themed("a", "dark"));
     assert_eq!((first.metadata.resource_version.as_str(), first.metadata.uid.as_str()), ("1", "uid-websites-1"));
@@ -19,12 +19,12 @@ fn what_is_put_is_stored_whatever_was_there() {
     assert_eq!((again.metadata.resource_version.as_str(), again.metadata.uid), ("2", first.metadata.uid.clone()));
     assert!(sites.remove(&key("a")) && !sites.remove(&key("a")));
     let other = sites.put(site("a"));
-    assert_ne!(other.metadata.uid, first.metadata.uid, "another object by the same name");
+    assert_ne!(other.metadata.uid, first.metadata.uid, "a new object with the same name");
     assert_eq!(sites.objects(), [other]);
 }
 
 #[test]
-fn what_is_put_keeps_what_it_brings() {
+fn put_keeps_the_given_values() {
     let sites = sites(&[]);
     let mut brought = site("a");
     brought.metadata.uid = "mine".into();
@@ -38,7 +38,7 @@ fn what_is_put_keeps_what_it_brings() {
 }
 
 #[test]
-fn a_change_is_made_again_if_the_object_is_written_meanwhile() {
+fn change_retries_after_a_concurrent_write() {
     let sites = sites(&["a"]);
     let mut tries = 0;
     let changed = sites.change(&key("a"), |site| {
@@ -52,7 +52,7 @@ fn a_change_is_made_again_if_the_object_is_written_meanwhile() {
 }
 
 #[test]
-fn an_object_that_cannot_be_decoded_is_one_object() {
+fn undecodable_object_does_not_affect_others() {
     let sites = sites(&["a"]);
     sites.put_raw(json!({"metadata": {"namespace": "ns", "name": "broken"}, "spec": 7}));
     let error: ApiError = now(sites.get(&key("broken"))).unwrap_err();
@@ -61,19 +61,19 @@ fn an_object_that_cannot_be_decoded_is_one_object() {
 }
 
 #[test]
-#[should_panic(expected = "websites.example.com live in namespaces, and \"a\" names none")]
-fn an_object_that_cannot_be_there_is_a_slip_of_the_test() {
+#[should_panic(expected = "websites.example.com are namespaced, but \"a\" has no namespace")]
+fn put_with_invalid_key_panics() {
     sites(&[]).put(Website { metadata: ObjectMeta::new("", "a"), ..Website::default() });
 }
 
 #[test]
-#[should_panic(expected = "there is no object ns/b")]
-fn only_what_is_there_can_be_changed() {
+#[should_panic(expected = "object ns/b does not exist")]
+fn change_of_a_missing_object_panics() {
     sites(&["a"]).change(&key("b"), |_| {});
 }
 
 #[test]
-fn the_past_can_be_looked_at_even_after_it_was_compacted() {
+fn objects_at_works_after_compaction() {
     let sites = sites(&["a", "b"]);
     sites.remove(&key("a"));
     sites.compact();
@@ -85,7 +85,7 @@ fn the_past_can_be_looked_at_even_after_it_was_compacted() {
 }
 
 #[test]
-fn times_are_those_of_the_clock() {
+fn timestamps_come_from_the_clock() {
     let clock = SteppedClock::new();
     let config = CollectionConfig { clock: clock.clone(), ..CollectionConfig::default() };
     let sites = Collection::new(config);
@@ -93,14 +93,14 @@ fn times_are_those_of_the_clock() {
     assert_eq!(created("a"), "2027-01-15T08:00:00Z");
     clock.advance(Duration::from_secs(90));
     assert_eq!(created("b"), "2027-01-15T08:01:30Z");
-    assert_eq!(created("a"), "2027-01-15T08:00:00Z", "it is the same object");
+    assert_eq!(created("a"), "2027-01-15T08:00:00Z", "the object was not recreated");
 }
 
 #[test]
-fn objects_of_a_kind_that_is_known_at_run_time_have_their_kind() {
+fn dynamic_objects_have_their_kind() {
     let resource = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
     let nodes = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
     let node = nodes.put(DynamicObject { metadata: ObjectMeta::new("", "a"), ..DynamicObject::default() });
     assert_eq!((node.types.api_version.as_str(), node.types.kind.as_str()), ("v1", "Node"));
-    assert_eq!(node.metadata.generation, 0, "it has no spec");
+    assert_eq!(node.metadata.generation, 0, "the object has no spec");
 }

@@ -1,4 +1,4 @@
-//! Faults: which request meets which, and what becomes of it.
+//! Faults: which request each applies to, and its outcome.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use pintle_meta::{
 use pintle_testing::{Break, Call, Client, Outcome, Verb};
 use serde_json::json;
 
-use crate::support::{Website, from, key, log, now, page, poll, site, sites, themed, told};
+use crate::support::{Website, available, from, key, log, now, page, poll, site, sites, themed};
 
 fn list() -> ListOptions {
     ListOptions::default()
@@ -19,13 +19,13 @@ fn busy() -> Outcome {
     Outcome::refused(429, Reason::TooManyRequests)
 }
 
-/// Whether the requests of a client fail: a get, a list, and a get again.
+/// Returns whether a get, a list and another get of a client fail.
 fn fails(client: &Client<Website>) -> [bool; 3] {
     [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
 }
 
 #[test]
-fn faults_are_met_in_order_one_each() {
+fn queued_faults_apply_in_order() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     client.faults().next([Outcome::Pass, busy(), busy()]);
@@ -34,7 +34,7 @@ fn faults_are_met_in_order_one_each() {
 }
 
 #[test]
-fn a_fault_for_one_verb_waits_for_that() {
+fn fault_for_one_verb_skips_other_verbs() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     client.faults().next_of(Verb::List, [busy()]);
@@ -44,7 +44,7 @@ fn a_fault_for_one_verb_waits_for_that() {
 }
 
 #[test]
-fn a_rule_is_for_requests_that_nothing_is_lined_up_for_until_all_is_healed() {
+fn rule_applies_after_queued_faults_until_healed() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     client.faults().when(|request| matches!(request.call, Call::Get { .. }).then(busy));
@@ -56,15 +56,15 @@ fn a_rule_is_for_requests_that_nothing_is_lined_up_for_until_all_is_healed() {
 }
 
 #[test]
-fn a_rule_may_look_at_the_collection() {
+fn rule_can_read_the_collection() {
     let sites = sites(&["a"]);
     let seen = sites.clone();
     sites.faults().when(move |_| (seen.requests().len() <= 2).then(busy));
-    assert_eq!(fails(&sites.client("one")), [true, true, false], "its own request is in the log");
+    assert_eq!(fails(&sites.client("one")), [true, true, false], "the rule sees its own request in the log");
 }
 
 #[test]
-fn each_client_has_faults_of_its_own_beside_those_of_all() {
+fn client_faults_apply_before_collection_faults() {
     let sites = sites(&["a"]);
     let (one, other) = (sites.client("one"), sites.client("other"));
     one.faults().next([busy()]);
@@ -74,21 +74,24 @@ fn each_client_has_faults_of_its_own_beside_those_of_all() {
     one.faults().next([Outcome::Pass]);
     assert_eq!(fails(&one), [false, true, true]);
     sites.faults().next([busy()]);
-    assert!(now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(), "the collection's own requests too");
+    assert!(
+        now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(),
+        "the collection's script applies to its own requests"
+    );
 }
 
 #[test]
-fn what_fails_or_is_lost_is_not_done() {
+fn failed_and_lost_requests_are_not_executed() {
     let sites = sites(&[]);
     sites.faults().next([Outcome::Fails(ApiError::timeout("late")), Outcome::Lost]);
     assert!(now(sites.create(&site("a"), &WriteOptions::default())).unwrap_err().is_unanswered());
     assert!(poll(sites.create(&site("a"), &WriteOptions::default())).is_pending());
     assert_eq!(sites.revision(), 0);
-    assert_eq!(log(&sites), ["CREATE ns/a", "CREATE ns/a"], "it was sent all the same");
+    assert_eq!(log(&sites), ["CREATE ns/a", "CREATE ns/a"], "the lost request was logged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_answer_or_a_wrong_or_a_late_one_is_done() {
+async fn requests_with_faulty_responses_are_executed() {
     let sites = sites(&[]);
     let post = WriteOptions::default();
     let late = Duration::from_secs(3);
@@ -104,11 +107,11 @@ async fn what_has_no_answer_or_a_wrong_or_a_late_one_is_done() {
     assert_eq!((start.elapsed(), sites.objects().len()), (late, 3));
     sites.faults().next([Outcome::AnswerLost]);
     assert!(poll(sites.watch(&from(1))).is_pending());
-    assert_eq!(sites.open_watches(), 0, "who gave up has no watch");
+    assert_eq!(sites.open_watches(), 0, "a dropped request leaves no watch");
 }
 
 #[test]
-fn a_page_breaks_after_so_many_items() {
+fn page_breaks_after_the_given_items() {
     let sites = sites(&["a", "b", "c"]);
     for (how, last) in [
         (Break::End, Poll::Ready(None)),
@@ -124,7 +127,7 @@ fn a_page_breaks_after_so_many_items() {
 }
 
 #[test]
-fn a_watch_breaks_after_so_many_events() {
+fn watch_breaks_after_the_given_events() {
     let sites = sites(&["a", "b", "c"]);
     for (after, how, expected) in [
         (0, Break::End, vec!["end"]),
@@ -135,25 +138,25 @@ fn a_watch_breaks_after_so_many_events() {
         (3, Break::End, vec!["ADDED b@2", "ADDED c@3"]),
     ] {
         sites.faults().next_of(Verb::Watch, [Outcome::Breaks { after, how }]);
-        assert_eq!(told(&mut now(sites.watch(&from(1))).unwrap()), expected);
+        assert_eq!(available(&mut now(sites.watch(&from(1))).unwrap()), expected);
     }
     sites.faults().next([Outcome::Breaks { after: 2, how: Break::End }]);
-    assert_eq!(told(&mut now(sites.watch(&from(0))).unwrap()), ["ADDED a@1", "ADDED b@2", "end"]);
+    assert_eq!(available(&mut now(sites.watch(&from(0))).unwrap()), ["ADDED a@1", "ADDED b@2", "end"]);
 }
 
 #[test]
-fn a_streaming_list_may_lack_its_bookmark() {
+fn streaming_list_can_lack_its_bookmark() {
     let sites = sites(&["a"]);
     sites.faults().next([Outcome::NoBookmark]);
     let streaming = WatchOptions { send_initial_events: true, ..from(0) };
     let mut events = now(sites.watch(&streaming)).unwrap();
-    assert_eq!(told(&mut events), ["ADDED a@1"]);
+    assert_eq!(available(&mut events), ["ADDED a@1"]);
     sites.put(site("b"));
-    assert_eq!(told(&mut events), ["ADDED b@2"]);
+    assert_eq!(available(&mut events), ["ADDED b@2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_cut_off_hears_nothing_until_it_is_healed() {
+async fn cut_off_client_gets_nothing_until_healed() {
     let sites = sites(&["a"]);
     let (one, other) = (sites.client("one"), sites.client("other"));
     let mut events = one.watch(&from(1)).await.unwrap();
@@ -164,7 +167,7 @@ async fn a_client_that_is_cut_off_hears_nothing_until_it_is_healed() {
     assert!(!waiting.is_finished() && poll(one.get(&key("a"))).is_pending());
     assert!(other.get(&key("a")).await.is_ok());
     one.faults().heal();
-    assert!(waiting.await.unwrap().unwrap().is_ok(), "the watch goes on where it was");
+    assert!(waiting.await.unwrap().unwrap().is_ok(), "the watch continues where it was");
     assert!(one.get(&key("a")).await.is_ok());
 
     sites.faults().cut_off();
@@ -172,7 +175,7 @@ async fn a_client_that_is_cut_off_hears_nothing_until_it_is_healed() {
 }
 
 #[test]
-fn the_log_tells_who_asked_for_what() {
+fn log_records_client_and_call() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     let post = WriteOptions { field_manager: "m".into(), ..WriteOptions::default() };
@@ -216,5 +219,5 @@ fn the_log_tells_who_asked_for_what() {
             "GET ns/a",
         ]
     );
-    assert!(sites.requests().is_empty(), "they were taken");
+    assert!(sites.requests().is_empty(), "take_requests empties the log");
 }

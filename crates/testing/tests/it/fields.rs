@@ -1,4 +1,4 @@
-//! Field selectors, as a server has them for its kinds.
+//! Field selectors of built-in and custom kinds.
 
 use pintle_meta::{ApiResource, DynamicObject, ListOptions, ListPart, ListWatch, Scope};
 use pintle_testing::{Collection, CollectionConfig};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::now;
 
-/// The names of what a selector selects, or the server's refusal.
+/// Returns the names of the selected objects, or the error message.
 fn selected(objects: &Collection<DynamicObject>, selector: &str) -> String {
     let options = ListOptions { field_selector: selector.parse().unwrap(), ..ListOptions::default() };
     let mut page = match now(objects.list(&options)) {
@@ -37,7 +37,7 @@ fn of(
 }
 
 #[test]
-fn pods_are_selected_by_the_fields_that_a_server_knows() {
+fn pods_support_the_servers_selectable_fields() {
     let pod = |name: &str, spec: Value, phase: &str| json!({"metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": {"phase": phase}});
     let pods = of(
         "v1",
@@ -63,7 +63,7 @@ fn pods_are_selected_by_the_fields_that_a_server_knows() {
 }
 
 #[test]
-fn custom_resources_are_selected_by_their_selectable_fields() {
+fn custom_resources_support_their_selectable_fields() {
     let shirt =
         |name: &str, color: Value| json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"color": color}});
     let objects = [shirt("a", "red".into()), shirt("b", 7.into())];

@@ -18,7 +18,7 @@ fn fails(sites: &Collection<Website>, options: &ListOptions) -> ApiError {
 }
 
 #[test]
-fn pages_are_of_one_revision_whatever_happens_between() {
+fn pages_of_a_list_share_one_revision() {
     let sites = sites(&["a", "b", "c", "d", "e"]);
     let (first, token) = page(&sites, &options("", 2));
     assert_eq!(first, "at 5 a@1 b@2");
@@ -31,7 +31,7 @@ fn pages_are_of_one_revision_whatever_happens_between() {
 }
 
 #[test]
-fn a_page_tells_how_many_are_left_unless_it_selects() {
+fn page_has_remaining_count_unless_it_selects() {
     let sites: Collection<_> = ["a", "b", "c"].map(|name| labelled(name, &[("app", "web")])).into();
     let left = |options: &ListOptions| {
         let mut page = now(sites.list(options)).unwrap();
@@ -43,7 +43,7 @@ fn a_page_tells_how_many_are_left_unless_it_selects() {
 }
 
 #[test]
-fn at_revision_0_a_list_is_whole_if_there_is_a_watch_cache() {
+fn list_at_revision_0_ignores_limit_with_watch_cache() {
     let names = ["a", "b", "c"];
     assert_eq!(page(&sites(&names), &options("0", 2)).0, "at 3 a@1 b@2 c@3");
     let uncached = Collection::new(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
@@ -52,18 +52,18 @@ fn at_revision_0_a_list_is_whole_if_there_is_a_watch_cache() {
 }
 
 #[test]
-fn a_list_is_at_least_as_new_as_asked_or_exactly_so_old() {
+fn list_honours_resource_version_match() {
     let sites = sites(&["a", "b"]);
     sites.remove(&key("a"));
     let at = |version: &str, how| ListOptions { resource_version_match: Some(how), ..options(version, 0) };
     assert_eq!(page(&sites, &options("1", 0)).0, "at 3 b@2");
     assert_eq!(page(&sites, &at("1", ResourceVersionMatch::NotOlderThan)).0, "at 3 b@2");
     assert_eq!(page(&sites, &at("2", ResourceVersionMatch::Exact)).0, "at 2 a@1 b@2");
-    assert_eq!(page(&sites, &options("2", 5)).0, "at 2 a@1 b@2", "with a limit, as of old");
+    assert_eq!(page(&sites, &options("2", 5)).0, "at 2 a@1 b@2", "a limit without a match means the exact revision");
 }
 
 #[test]
-fn a_list_from_the_future_the_forgotten_past_or_nowhere_is_refused() {
+fn list_rejects_future_compacted_and_invalid_revisions() {
     let sites = sites(&["a", "b", "c"]);
     let error = fails(&sites, &options("9", 0));
     assert!(error.is_too_large_resource_version() && error.retry_after.is_some(), "{error}");
@@ -76,11 +76,11 @@ fn a_list_from_the_future_the_forgotten_past_or_nowhere_is_refused() {
     assert!(fails(&sites, &options("yesterday", 0)).is_bad_request());
     assert!(fails(&sites, &next("garbage")).is_bad_request());
     assert!(fails(&sites, &ListOptions { continue_token: "4:ns/a".into(), ..options("4", 0) }).is_bad_request());
-    assert_eq!(page(&sites, &options("3", 0)).0, "at 4 a@1 b@2 c@3 d@4", "at least as new is never too old");
+    assert_eq!(page(&sites, &options("3", 0)).0, "at 4 a@1 b@2 c@3 d@4", "NotOlderThan never expires");
 }
 
 #[test]
-fn selectors_and_namespaces_narrow_a_list() {
+fn selectors_and_namespaces_filter_lists() {
     let sites: Collection<_> =
         [labelled("a", &[("app", "web"), ("tier", "1")]), labelled("b", &[("app", "db")]), site("c")].into();
     let mut elsewhere = labelled("d", &[("app", "web")]);

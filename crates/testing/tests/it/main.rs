@@ -1,4 +1,4 @@
-//! The tests of the testing crate: what other tests rely on.
+//! Tests of the in-memory server, which other tests rely on.
 
 #![allow(clippy::unwrap_used)]
 

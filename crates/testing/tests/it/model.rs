@@ -1,4 +1,4 @@
-//! Whatever is written: a list and the watch from there come to what the store holds.
+//! A model test: a list and the watch after it always lead to the state of the store.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// By the test, with a label or without.
+    /// A direct change by the test, with or without a label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
-    /// By a client, from what it reads: another theme.
+    /// A client reads the object and updates its theme.
     Update(usize, u8),
-    /// By a client; an object with a finalizer is only marked.
+    /// A delete by a client, which only marks an object with a finalizer.
     Delete(usize),
     Finalize(usize, bool),
     Compact,
     Bookmark,
-    /// By a list of the present, in pages of so many.
+    /// A list of the current state in pages of this size.
     List(u32),
-    /// From a revision that so much per cent of all have passed, and all objects or the labelled.
+    /// A watch from this percentage of all revisions, of all objects or the labelled ones.
     Watch(u64, bool),
 }
 
@@ -62,7 +62,7 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// One who watches, and what it makes of that.
+/// A watch, and the state that its events lead to.
 struct Folder {
     events: Events,
     known: State,
@@ -88,7 +88,7 @@ impl Folder {
             };
             prop_assert_eq!(was_known, what != pintle_meta::WatchEventType::Added, "{} {:?}", what, object);
             let revision = object.resource_version().parse::<u64>().unwrap();
-            prop_assert!(revision > self.revision, "events come in order");
+            prop_assert!(revision > self.revision, "events are in order");
             self.revision = revision;
         }
         Ok(())
@@ -104,7 +104,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
             match part.unwrap() {
                 ListPart::Item(object) => {
                     let site: Website = object.decode().unwrap();
-                    assert!(state.insert(site.key(), site).is_none(), "it was listed twice");
+                    assert!(state.insert(site.key(), site).is_none(), "the object was listed twice");
                 }
                 ListPart::Metadata(list) => {
                     revision = list.resource_version.parse().unwrap();
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // What the store held after each revision, kept apart from its log.
+    // The state after each revision, recorded independently of the log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {
@@ -161,7 +161,7 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
             }
             Operation::Watch(passed, labelled) => {
                 let revision = compacted + (sites.revision() - compacted) * passed / 100;
-                // No revision at all would mean the present.
+                // Revision 0 would mean the current state.
                 if revision > 0 {
                     let exact = ListOptions {
                         resource_version: revision.to_string(),
@@ -181,7 +181,7 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 }
             }
         }
-        prop_assert!(sites.revision() as usize <= history.len(), "one revision a write");
+        prop_assert!(sites.revision() as usize <= history.len(), "one revision per write");
         history.resize(sites.revision() as usize + 1, by_key(sites.objects()));
         if let Some((folder, _)) = folders.last_mut() {
             folder.fold()?;
@@ -197,7 +197,7 @@ fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn a_list_and_the_watch_from_there_come_to_what_the_store_holds(operations in operations()) {
+    fn list_and_watch_converge_to_the_store(operations in operations()) {
         run(operations)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Websites, and futures that are polled by hand: nothing here needs a runtime.
+//! Websites, and helpers that poll futures without a runtime.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -51,12 +51,12 @@ pub(crate) fn sites(names: &[&str]) -> Collection<Website> {
     names.iter().map(|name| site(name)).collect()
 }
 
-/// What the future gives at once.
+/// Returns the output of a future that is ready at once.
 #[track_caller]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match poll(future) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it is not ready"),
+        Poll::Pending => panic!("the future is not ready"),
     }
 }
 
@@ -64,7 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The items of one page as `name@revision`, and its metadata as `at revision`, with a `+` if there is more.
+/// Returns the items of one page as `name@revision`, and its metadata as `at revision`, with a `+` if there are more
+/// pages.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());
@@ -80,17 +81,17 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     (items.join(" "), next)
 }
 
-/// A watch from a revision, in the words of the wire.
+/// Returns the options of a watch from a revision.
 pub(crate) fn from(revision: u64) -> WatchOptions {
     WatchOptions { resource_version: revision.to_string(), allow_bookmarks: true, ..WatchOptions::default() }
 }
 
-/// All that a watch has to tell by now: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
-pub(crate) fn told(events: &mut Events) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns all available items of a watch: `ADDED a@1`, `BOOKMARK @7`, `ERROR 410`, `failed: why`, `end`.
+pub(crate) fn available(events: &mut Events) -> Vec<String> {
+    let mut available = Vec::new();
     while let Poll::Ready(item) = poll(events.next()) {
         let end = item.is_none();
-        told.push(match item {
+        available.push(match item {
             None => "end".into(),
             Some(Err(error)) => format!("failed: {error}"),
             Some(Ok(event)) => {
@@ -114,7 +115,7 @@ pub(crate) fn told(events: &mut Events) -> Vec<String> {
             break;
         }
     }
-    told
+    available
 }
 
 pub(crate) fn log(collection: &Collection<Website>) -> Vec<String> {

@@ -1,19 +1,19 @@
-//! Writes, by the rules of a kube-apiserver.
+//! Writes, with the rules of a kube-apiserver.
 
 use pintle_meta::{
     ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, Preconditions, WriteOptions,
 };
 use serde_json::json;
 
-use crate::support::{State, Website, from, key, now, site, sites, themed, told};
+use crate::support::{State, Website, available, from, key, now, site, sites, themed};
 
 fn post() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// The code, reason and message of an answer, and what it is about.
+/// Returns the code, reason and message of an error, and the object that it is about.
 fn answer(error: &ApiError) -> (u16, String, String, String) {
-    let status = error.status().unwrap_or_else(|| panic!("no answer: {error}"));
+    let status = error.status().unwrap_or_else(|| panic!("no status: {error}"));
     let details = status.details.clone().unwrap_or_default();
     let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
     let about = [details.kind, details.group, details.name].join(" ");
@@ -21,7 +21,7 @@ fn answer(error: &ApiError) -> (u16, String, String, String) {
 }
 
 #[test]
-fn each_write_has_the_next_revision_and_one_that_changes_nothing_has_none() {
+fn writes_get_next_revision_and_noops_get_none() {
     let sites = sites(&[]);
     let mut site = now(sites.create(&themed("a", "dark"), &post())).unwrap();
     assert_eq!(now(sites.update(&site, &post())).unwrap(), site);
@@ -33,11 +33,11 @@ fn each_write_has_the_next_revision_and_one_that_changes_nothing_has_none() {
     now(sites.delete(&key("a"), &DeleteOptions::default())).unwrap();
     assert_eq!(sites.revision(), 3);
     let mut events = now(pintle_meta::ListWatch::watch(&sites, &from(1))).unwrap();
-    assert_eq!(told(&mut events), ["MODIFIED a@2", "DELETED a@3"]);
+    assert_eq!(available(&mut events), ["MODIFIED a@2", "DELETED a@3"]);
 }
 
 #[test]
-fn an_update_of_a_past_state_is_a_conflict() {
+fn update_with_stale_resource_version_conflicts() {
     let sites = sites(&["a"]);
     let old = now(sites.get(&key("a"))).unwrap();
     sites.put(themed("a", "dark"));
@@ -53,7 +53,7 @@ fn an_update_of_a_past_state_is_a_conflict() {
 }
 
 #[test]
-fn an_update_of_another_object_by_the_same_name_is_a_conflict() {
+fn update_with_wrong_uid_conflicts() {
     let sites = sites(&["a"]);
     let mut old = now(sites.get(&key("a"))).unwrap();
     sites.remove(&key("a"));
@@ -64,12 +64,12 @@ fn an_update_of_another_object_by_the_same_name_is_a_conflict() {
     assert_eq!(
         now(sites.update(&old, &post())).unwrap().metadata.uid,
         "uid-websites-3",
-        "without either it is any object"
+        "without uid and resourceVersion, any object matches"
     );
 }
 
 #[test]
-fn a_name_that_is_taken_or_missing_is_refused_as_a_server_does() {
+fn existing_and_missing_names_return_server_errors() {
     let sites = sites(&["a"]);
     let error = now(sites.create(&site("a"), &post())).unwrap_err();
     let expected = (
@@ -92,11 +92,11 @@ fn a_name_that_is_taken_or_missing_is_refused_as_a_server_does() {
     ] {
         assert_eq!(answer(&error), expected);
     }
-    assert_eq!(sites.revision(), 1, "what is refused has no revision");
+    assert_eq!(sites.revision(), 1, "a rejected write uses no revision");
 }
 
 #[test]
-fn a_new_object_has_a_name_or_a_prefix_and_no_resource_version() {
+fn create_requires_name_and_no_resource_version() {
     let sites = sites(&[]);
     let (code, reason, message, _) = answer(&now(sites.create(&site(""), &post())).unwrap_err());
     assert_eq!((code, reason.as_str()), (422, "Invalid"));
@@ -113,7 +113,7 @@ fn a_new_object_has_a_name_or_a_prefix_and_no_resource_version() {
 }
 
 #[test]
-fn a_key_of_the_wrong_scope_is_not_sent() {
+fn key_of_the_wrong_scope_is_rejected() {
     let sites = sites(&[]);
     let everywhere = ObjectKey::cluster("a");
     let nowhere = Website { metadata: ObjectMeta::new("", "a"), ..Website::default() };
@@ -127,7 +127,7 @@ fn a_key_of_the_wrong_scope_is_not_sent() {
 }
 
 #[test]
-fn what_a_server_writes_nobody_else_does() {
+fn server_owned_fields_cannot_be_written() {
     let sites = sites(&[]);
     let mut forged = site("a");
     forged.metadata.uid = "mine".into();
@@ -140,11 +140,11 @@ fn what_a_server_writes_nobody_else_does() {
     assert!(made.metadata.creation_timestamp.is_some());
 
     forged.metadata.uid = made.metadata.uid.clone();
-    assert_eq!(now(sites.update(&forged, &post())).unwrap(), made, "it is no change");
+    assert_eq!(now(sites.update(&forged, &post())).unwrap(), made, "the update is not a change");
 }
 
 #[test]
-fn the_status_and_the_rest_are_written_apart() {
+fn status_and_main_resource_are_updated_separately() {
     let sites = sites(&["a"]);
     let mut both = themed("a", "dark");
     both.status = Some(State { ready: true });
@@ -162,7 +162,7 @@ fn the_status_and_the_rest_are_written_apart() {
 }
 
 #[test]
-fn the_generation_goes_up_with_what_is_wanted_alone() {
+fn generation_increases_only_with_the_desired_state() {
     let sites = sites(&[]);
     now(sites.create(&themed("a", "dark"), &post())).unwrap();
     for (patch, generation) in [
@@ -179,7 +179,7 @@ fn the_generation_goes_up_with_what_is_wanted_alone() {
 }
 
 #[test]
-fn an_object_stays_until_its_last_finalizer_is_gone() {
+fn object_stays_until_its_last_finalizer_is_removed() {
     let sites = sites(&[]);
     let mut held = site("a");
     held.metadata.finalizers = vec!["x.io/one".into(), "x.io/two".into()];
@@ -202,14 +202,14 @@ fn an_object_stays_until_its_last_finalizer_is_gone() {
     assert!(last.metadata.finalizers.is_empty());
     assert!(now(sites.get(&key("a"))).unwrap_err().is_not_found());
     assert_eq!(
-        told(&mut events),
+        available(&mut events),
         ["MODIFIED a@2", "MODIFIED a@3", "DELETED a@4"],
-        "the second deletion changed nothing"
+        "the second deletion changes nothing"
     );
 }
 
 #[test]
-fn a_deletion_may_ask_for_this_very_object() {
+fn deletion_checks_uid_and_resource_version_preconditions() {
     let sites = sites(&["a"]);
     let meant = |uid: Option<&str>, version: Option<&str>| DeleteOptions {
         preconditions: Some(Preconditions { uid: uid.map(Into::into), resource_version: version.map(Into::into) }),
@@ -224,7 +224,7 @@ fn a_deletion_may_ask_for_this_very_object() {
 }
 
 #[test]
-fn a_dry_run_answers_and_changes_nothing() {
+fn dry_run_changes_nothing() {
     let sites = sites(&["a"]);
     let dry = WriteOptions { dry_run: true, field_manager: "test".into(), ..WriteOptions::default() };
     assert_eq!(now(sites.create(&themed("b", "dark"), &dry)).unwrap().spec.theme, "dark");
@@ -237,7 +237,7 @@ fn a_dry_run_answers_and_changes_nothing() {
 }
 
 #[test]
-fn a_merge_patch_merges_maps_replaces_lists_and_removes_by_null() {
+fn merge_patch_merges_maps_and_replaces_lists() {
     let sites = sites(&[]);
     sites.put_raw(json!({
         "metadata": {"namespace": "ns", "name": "a", "labels": {"x": "1", "y": "2"}, "finalizers": ["x.io/y"]},
@@ -256,7 +256,7 @@ fn a_merge_patch_merges_maps_replaces_lists_and_removes_by_null() {
 }
 
 #[test]
-fn an_apply_patch_creates_or_merges() {
+fn apply_patch_creates_or_merges() {
     let sites = sites(&[]);
     let options = WriteOptions { field_manager: "test".into(), ..WriteOptions::default() };
     let apply = |spec: serde_json::Value| {
@@ -269,7 +269,8 @@ fn an_apply_patch_creates_or_merges() {
 
     let mut old = apply(json!({"theme": "dark"})).body().clone();
     old["metadata"] = json!({"name": "b", "resourceVersion": "1"});
-    now(sites.patch(&key("b"), &Patch::Apply(old), &options)).expect("a version of what is gone says nothing");
+    now(sites.patch(&key("b"), &Patch::Apply(old), &options))
+        .expect("an apply ignores the resourceVersion of a deleted object");
 
     let error = now(sites.patch(&key("a"), &apply(json!({})), &post())).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("fieldManager: Required value"), "{error}");
@@ -278,7 +279,7 @@ fn an_apply_patch_creates_or_merges() {
 }
 
 #[test]
-fn other_patches_are_refused() {
+fn unsupported_patches_are_rejected() {
     let sites = sites(&["a"]);
     for patch in [Patch::Json(json!([])), Patch::Strategic(json!({}))] {
         let error = now(sites.patch(&key("a"), &patch, &post())).unwrap_err();
@@ -287,7 +288,7 @@ fn other_patches_are_refused() {
 }
 
 #[test]
-fn managed_fields_stay_where_a_write_brings_none() {
+fn managed_fields_are_kept_when_a_write_omits_them() {
     let sites = sites(&[]);
     let managed = json!([{"manager": "kubectl"}]);
     sites.put_raw(
@@ -301,7 +302,7 @@ fn managed_fields_stay_where_a_write_brings_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_can_apply_through_the_seam() {
+async fn reconciler_can_apply_through_object_api() {
     #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
     struct Widget {
         metadata: pintle_meta::ObjectMeta,

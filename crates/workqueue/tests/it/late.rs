@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use pintle_metrics::{Memory, Provider};
+use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
@@ -35,7 +35,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 fn nobody_can_tell_a_late_add() {
     for look in LOOKS {
         for timed in [false, true] {
-            let metrics = timed.then(|| Arc::new(Memory::new()) as Arc<dyn Provider>);
+            let metrics = timed.then(|| Arc::new(InMemoryProvider::new()) as Arc<dyn Provider>);
             let (queue, _clock, gate) = queue(Box::new(Fifo::default()), metrics);
             queue.add("held");
             let held = queue.try_get().unwrap();
@@ -117,8 +117,8 @@ fn late_steps_keep_their_order() {
 }
 
 /// A queue that `forget` locks, until a step has found it locked.
-fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, Memory) {
-    let (memory, (gate, bar)) = (Memory::new(), gate());
+fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
+    let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
     let metrics = Some(Arc::new(memory.clone()) as Arc<dyn Provider>);
     let queue = WorkQueue::new(QueueConfig { limiter, metrics, ..QueueConfig::new(clock.clone()) });
@@ -216,7 +216,7 @@ fn steps_may_be_late_again_once_the_last_waiter_has_gone() {
 /// All durations are those between the calls, whenever the steps were made.
 #[test]
 fn metrics_have_the_times_of_late_steps() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let (queue, clock, gate) = queue(Box::new(Fifo::default()), Some(Arc::new(memory.clone())));
     let durations = |name: &str| {
         let found = memory.distribution(name, &[]).unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled, Value};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, MetricKind, Provider, Pulled, Value};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{AddOptions, MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
@@ -17,7 +17,7 @@ use crate::watch::ends;
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
-fn named<K: 'static, C>(name: &str, style: MetricsStyle, memory: &Memory, clock: C) -> QueueConfig<K, C> {
+fn named<K: 'static, C>(name: &str, style: MetricsStyle, memory: &InMemoryProvider, clock: C) -> QueueConfig<K, C> {
     QueueConfig {
         name: name.into(),
         order: Box::new(Priority::strict()),
@@ -27,22 +27,22 @@ fn named<K: 'static, C>(name: &str, style: MetricsStyle, memory: &Memory, clock:
     }
 }
 
-fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, Memory) {
-    let (clock, memory) = (ManualClock::new(), Memory::new());
+fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, InMemoryProvider) {
+    let (clock, memory) = (ManualClock::new(), InMemoryProvider::new());
     (WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
 }
 
 /// A number, by its name without `workqueue_`.
-fn value(memory: &Memory, name: &str) -> Option<f64> {
+fn value(memory: &InMemoryProvider, name: &str) -> Option<f64> {
     memory.value(&format!("workqueue_{name}"), &[])
 }
 
-fn seconds(memory: &Memory, name: &str) -> Duration {
+fn seconds(memory: &InMemoryProvider, name: &str) -> Duration {
     Duration::from_secs_f64(value(memory, name).unwrap())
 }
 
 /// How many durations there are, and their sum.
-fn durations(memory: &Memory, name: &str) -> (u64, Duration) {
+fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     let found = memory.distribution(&format!("workqueue_{name}"), &[]).unwrap();
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
@@ -122,7 +122,7 @@ fn delays_and_ages_are_told() {
 /// The room of a burst goes with its last key, and what is told of that key comes first.
 #[test]
 fn a_burst_that_ends_with_a_removal_is_told() {
-    let memory = Memory::new();
+    let memory = InMemoryProvider::new();
     let queue: WorkQueue<u32, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, ManualClock::new()));
     (0..2000).for_each(|key| queue.add(key));
     (0..1999).for_each(|_| queue.try_get().unwrap().done());
@@ -158,7 +158,7 @@ impl Clock for CountedClock {
 /// Not even to the provider of another queue of that name. Nor is the clock read, which has nobody to be read for.
 #[test]
 fn without_a_provider_nothing_is_told() {
-    let (memory, clock) = (Memory::new(), CountedClock::default());
+    let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
     let told: WorkQueue<&str, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
     let untold: WorkQueue<&str, _> =
         WorkQueue::new(QueueConfig { metrics: None, ..named("q", MetricsStyle::ClientGo, &memory, clock.clone()) });
@@ -176,7 +176,7 @@ fn without_a_provider_nothing_is_told() {
 #[test]
 fn a_queues_share_of_the_depth_leaves_with_it() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let [one, other] = [5, 2].map(|keys| {
             let queue: WorkQueue<i32, _> = WorkQueue::new(named("sites", style, &memory, StdClock));
             for key in 0..keys {
@@ -209,7 +209,7 @@ fn the_series_are_those_of_client_go_and_controller_runtime() {
         (MetricsStyle::ClientGo, &["name"][..], &["name"][..], 10, 10.0),
         (MetricsStyle::ControllerRuntime, &["name", "controller"], &["name", "controller", "priority"], 12, 1000.0),
     ] {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let queue: WorkQueue<i32, _> = WorkQueue::new(named("sites", style, &memory, StdClock));
         queue.add_with(1, at(-100));
         let found: Vec<_> =
@@ -235,7 +235,7 @@ fn the_series_are_those_of_client_go_and_controller_runtime() {
 #[test]
 fn controller_runtime_counts_no_delay_of_nothing() {
     for (style, expected) in [(MetricsStyle::ClientGo, 2.0), (MetricsStyle::ControllerRuntime, 1.0)] {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let queue: WorkQueue<&str, _> = WorkQueue::new(named("q", style, &memory, ManualClock::new()));
         queue.add_after("a", Duration::ZERO);
         queue.add_after("b", MS);
@@ -247,7 +247,7 @@ fn controller_runtime_counts_no_delay_of_nothing() {
 #[test]
 fn a_delay_of_the_limiter_is_told_as_it_gave_it() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
-        let memory = Memory::new();
+        let memory = InMemoryProvider::new();
         let config = named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new());
         let queue: WorkQueue<&str, _> = WorkQueue::new(config);
         queue.add_with("a", AddOptions { after: Some(after), rate_limited: true, priority: 0 });
@@ -258,7 +258,7 @@ fn a_delay_of_the_limiter_is_told_as_it_gave_it() {
 
 #[test]
 fn a_scrape_gets_along_with_queues_that_come_and_go() {
-    let (memory, done) = (Memory::new(), AtomicBool::new(false));
+    let (memory, done) = (InMemoryProvider::new(), AtomicBool::new(false));
     thread::scope(|scope| {
         let scraper = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
@@ -290,13 +290,13 @@ fn a_scrape_gets_along_with_queues_that_come_and_go() {
     assert!(memory.samples().is_empty());
 }
 
-fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, Memory) {
-    let memory = Memory::new();
+fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemoryProvider) {
+    let memory = InMemoryProvider::new();
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
 /// How many series of the depth there are, and what the one for all other priorities says.
-fn depths(memory: &Memory) -> (usize, Option<f64>) {
+fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
 }
@@ -347,7 +347,7 @@ fn x11_cardinality_latch_then_decrements() {
 fn keys_that_come_due_while_workers_are_busy_are_told_from_their_due_time() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
         for first in ["depth", "delayed", "oldest_queued_seconds"] {
-            let (clock, memory) = (ManualClock::new(), Memory::new());
+            let (clock, memory) = (ManualClock::new(), InMemoryProvider::new());
             let queue: WorkQueue<&str, _> = WorkQueue::new(named("q", style, &memory, clock.clone()));
             queue.add("long");
             let busy = queue.try_get().unwrap();
@@ -389,7 +389,7 @@ fn a_key_that_is_added_after_its_delay_has_waited_since_then() {
 
 /// A provider that scrapes as soon as it is asked for a gauge.
 #[derive(Debug)]
-struct Eager(Memory);
+struct Eager(InMemoryProvider);
 
 impl Provider for Eager {
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
@@ -413,7 +413,7 @@ impl Provider for Eager {
 #[test]
 fn a_provider_may_read_a_gauge_while_it_registers_it() {
     ends(|| {
-        let (memory, style) = (Memory::new(), MetricsStyle::ControllerRuntime);
+        let (memory, style) = (InMemoryProvider::new(), MetricsStyle::ControllerRuntime);
         let config = QueueConfig {
             metrics: Some(Arc::new(Eager(memory.clone()))),
             ..named("q", style, &memory, ManualClock::new())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use pintle_metrics::{Memory, Provider};
+use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
 use pintle_workqueue::{
     AddOptions, Added, Charge, DelayKind, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError,
@@ -88,7 +88,7 @@ proptest! {
         keep_failures in proptest::option::of((1..60u64).prop_map(Duration::from_millis)),
         told in any::<bool>(),
     ) {
-        let (clock, memory) = (ManualClock::new(), Memory::new());
+        let (clock, memory) = (ManualClock::new(), InMemoryProvider::new());
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
         let mut config = QueueConfig::new(clock.clone());
         config.limiter = Box::new(ExponentialFailureRateLimiter::new(base, max));

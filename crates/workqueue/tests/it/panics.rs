@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
 use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
 
@@ -386,7 +386,7 @@ fn an_order_that_panics_loses_the_key_that_it_panicked_about_and_no_other() {
 
 #[test]
 fn what_an_order_panics_about_is_in_no_depth() {
-    let (bad, memory) = (Arc::new(AtomicBool::new(false)), Memory::new());
+    let (bad, memory) = (Arc::new(AtomicBool::new(false)), InMemoryProvider::new());
     let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
     let metrics = Some(Arc::new(memory.clone()) as Arc<dyn Provider>);
     let queue = WorkQueue::new(QueueConfig { order, metrics, ..QueueConfig::new(ManualClock::new()) });
@@ -467,7 +467,7 @@ impl Provider for BadProvider {
 
 /// A provider whose histograms panic, and nothing else.
 #[derive(Debug)]
-struct BadHistograms(Memory);
+struct BadHistograms(InMemoryProvider);
 
 impl Provider for BadHistograms {
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
@@ -503,7 +503,7 @@ fn a_provider_that_panics_is_told_nothing_more() {
 #[test]
 fn a_panic_at_the_hand_out_leaves_no_key_in_flight() {
     for blocks in [false, true] {
-        let metrics = Some(Arc::new(BadHistograms(Memory::new())) as Arc<dyn Provider>);
+        let metrics = Some(Arc::new(BadHistograms(InMemoryProvider::new())) as Arc<dyn Provider>);
         let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
         queue.add("a");
         let get = || match blocks {

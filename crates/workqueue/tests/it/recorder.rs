@@ -4,11 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled, Value};
+use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled, Value};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) memory: Memory,
+    pub(crate) memory: InMemoryProvider,
     lowest: Arc<AtomicI64>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use pintle_metrics::Memory;
+use pintle_metrics::InMemoryProvider;
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{Fair, Fifo, MetricsStyle, Order, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
@@ -110,7 +110,7 @@ fn a_removal_may_end_the_backlog() {
 /// It was not handed out, so no duration is told.
 #[test]
 fn a_removal_is_told_as_a_lower_depth() {
-    let (memory, clock) = (Memory::new(), ManualClock::new());
+    let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());
     let queue = WorkQueue::new(QueueConfig {
         order: Box::new(Priority::strict()),
         metrics: Some(Arc::new(memory.clone())),

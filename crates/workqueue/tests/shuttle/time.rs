@@ -5,7 +5,7 @@ use std::sync::Arc as StdArc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Memory, Value};
+use pintle_metrics::{InMemoryProvider, Value};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter, Throttle};
 use pintle_workqueue::{AddOptions, Added, Priority, QueueConfig, ShutdownMode};
 use shuttle::sync::Arc;
@@ -176,15 +176,15 @@ fn ageing_keys_are_taken_while_others_come() {
     });
 }
 
-fn metrics() -> (Queue, ManualClock, Memory) {
-    let memory = Memory::new();
+fn metrics() -> (Queue, ManualClock, InMemoryProvider) {
+    let memory = InMemoryProvider::new();
     let told = StdArc::new(memory.clone());
     let (queue, clock) = queue_with(|config| QueueConfig { metrics: Some(told), ..config });
     (queue, clock, memory)
 }
 
 /// How many durations of this name there are, and their sum in seconds.
-fn durations(memory: &Memory, name: &str) -> (u64, f64) {
+fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let found = memory.distribution(name, &[]).unwrap();
     (found.count(), found.sum())
 }

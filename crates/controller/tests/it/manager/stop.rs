@@ -1,4 +1,4 @@
-//! How a run of a manager ends: in order, in time, and whatever fails.
+//! How a run of a manager ends: in order, in time, despite failures.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{replica, replica_with, service};
 use crate::log::Log;
-use crate::recorder::{Recorder, Told, pass};
+use crate::recorder::{Recorder, TestMetrics, pass};
 use crate::support::{elector, elector_of, holder, informer, sites_named, touch, usurp};
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
+async fn stop_finishes_calls_then_releases_the_lease() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 21.0);
     pass(1.0).await;
@@ -30,7 +30,7 @@ async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
     a.stop.cancel();
     pass(18.0).await;
     assert_eq!((holder(&leases).as_str(), a.calls.running()), ("a", 1));
-    assert!(a.status.is_leader(), "the lease is renewed while the call goes on");
+    assert!(a.status.is_leader(), "the lease is renewed during the call");
     a.task.await.unwrap().unwrap();
     assert_eq!(a.calls.dropped().len(), 0);
     pass(5.0).await;
@@ -38,7 +38,7 @@ async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_fails_stops_the_manager_in_order() {
+async fn failing_service_stops_the_manager_in_order() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
         manager.service("web", |_| async {
@@ -52,7 +52,7 @@ async fn a_service_that_fails_stops_the_manager_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_does_not_stop_is_dropped() {
+async fn service_that_ignores_the_stop_is_dropped() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         let manager = manager.service("deaf", |_| std::future::pending());
@@ -67,7 +67,7 @@ async fn a_service_that_does_not_stop_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order() {
+async fn panic_in_service_error_display_stops_manager_in_order() {
     #[derive(Debug)]
     struct Unspeakable;
     impl std::fmt::Display for Unspeakable {
@@ -89,7 +89,7 @@ async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_further_error_whose_drop_panics_does_not_keep_the_others_from_their_stop() {
+async fn panic_dropping_a_further_error_does_not_block_stop() {
     #[derive(Debug)]
     struct Grenade;
     impl std::fmt::Display for Grenade {
@@ -120,12 +120,12 @@ async fn a_further_error_whose_drop_panics_does_not_keep_the_others_from_their_s
         });
     let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "web: port 80 is taken");
-    assert!(stopped.load(Ordering::Relaxed), "it was dropped");
+    assert!(stopped.load(Ordering::Relaxed), "the service was dropped");
     log.assert_tells(&["the error fell over"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_panics_stops_the_manager_in_order() {
+async fn panicking_service_stops_the_manager_in_order() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log: Arc<Mutex<Vec<_>>> = Arc::default();
     let noted = log.clone();
@@ -142,7 +142,7 @@ async fn a_service_that_panics_stops_the_manager_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
+async fn default_stop_fits_pod_grace_period_and_names_leftovers() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let factory = InformerFactory::new();
@@ -158,16 +158,13 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     assert!(["\"site\"", "ns/x", "\"deaf\""].iter().all(|left| error.contains(left)), "{error}");
     assert!(!error.contains("web"), "{error}");
     pass(0.001).await;
-    assert!(
-        matches!(informer.state(), pintle_informer::InformerState::Stopped { .. }),
-        "informers are told, though late"
-    );
+    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped { .. }), "informers are shut down last");
     assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 1), "the lease was released after the drop");
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_hangs_leaves_time_for_the_services() {
+async fn hanging_release_leaves_time_for_services() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
@@ -186,7 +183,7 @@ async fn a_release_that_hangs_leaves_time_for_the_services() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
+async fn lease_is_kept_while_a_call_blocks_its_thread() {
     let (begun, begins) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
@@ -212,11 +209,11 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_election_that_panics_stops_the_manager_in_order() {
+async fn panicking_election_stops_the_manager_in_order() {
     let log = Arc::default();
-    let told = AtomicBool::new(false);
+    let text = AtomicBool::new(false);
     let config = LeaderElectionConfig {
-        events: Some(Arc::new(move |_| assert!(told.swap(true, Ordering::Relaxed), "no events here"))),
+        events: Some(Arc::new(move |_| assert!(text.swap(true, Ordering::Relaxed), "no events here"))),
         ..LeaderElectionConfig::default()
     };
     let elector = elector_of(&Collection::default().client("a"), config);
@@ -228,7 +225,7 @@ async fn an_election_that_panics_stops_the_manager_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
+async fn failing_controller_stops_the_manager_and_releases_the_lease() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let ending = informer(&sites);
     let calls = Recorder::new();
@@ -246,7 +243,7 @@ async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_before_the_start_ends_services_in_order() {
+async fn stop_before_the_start_ends_services_in_order() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, service(&log));
@@ -257,7 +254,7 @@ async fn a_stop_before_the_start_ends_services_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_lost_during_a_stop_drops_the_calls_and_is_left_alone() {
+async fn lease_lost_during_a_stop_drops_calls_without_release() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 15.0, service(&log));
@@ -271,7 +268,7 @@ async fn a_lease_that_is_lost_during_a_stop_drops_the_calls_and_is_left_alone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_fails_has_the_others_stop_at_once() {
+async fn failing_controller_stops_the_others_at_once() {
     let sites = sites_named(&["x"]);
     let (failing, slow) = (informer(&sites), Recorder::taking(5.0));
     let busy = Recorder::taking(10.0);
@@ -289,7 +286,7 @@ async fn a_controller_that_fails_has_the_others_stop_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_when_it_warms_up_stops_the_manager() {
+async fn panic_in_warm_up_stops_the_manager() {
     struct Cold;
     impl Source for Cold {
         fn name(&self) -> &str {
@@ -313,7 +310,7 @@ async fn a_source_that_panics_when_it_warms_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// Ends when it has been polled so often.
+/// Completes after this many polls.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {
@@ -329,12 +326,12 @@ impl<F: Future> Future for Polls<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
+async fn run_dropped_at_any_await_leaves_no_tasks() {
     let mut ended = 0;
     for polls in 0..60 {
         let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
-        let (calls, told) = (Recorder::taking(2.0), Told::default());
-        let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+        let (calls, metrics) = (Recorder::taking(2.0), TestMetrics::default());
+        let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
         let serving = Arc::new(());
         let alive = Arc::downgrade(&serving);
         let manager = Manager::new().controller(controller.clone()).leader_election(elector(&leases.client("a"), "a"));
@@ -357,14 +354,14 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
             None => pass(0.001).await,
         }
         assert_eq!((calls.running(), alive.strong_count()), (0, 0), "after {polls} polls");
-        assert_eq!(told.numbers(["active_workers"]), [0.0]);
+        assert_eq!(metrics.numbers(["active_workers"]), [0.0]);
         calls.take();
         touch(&sites, "x");
         pass(60.0).await;
         assert!(calls.take().is_empty(), "after {polls} polls");
-        // And the controller can run again.
+        // The controller can run again.
         let running = crate::recorder::run(&controller).await;
         running.stop().await.unwrap();
     }
-    assert!((1..60).contains(&ended), "{ended} runs came to their end");
+    assert!((1..60).contains(&ended), "{ended} runs completed");
 }

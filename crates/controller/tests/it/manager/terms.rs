@@ -1,4 +1,4 @@
-//! Terms that are lost, and the next ones.
+//! Lost terms and their successors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::recorder::{Recorder, pass};
 use crate::support::{elector, elector_of, sites_named, usurp};
 
 #[tokio::test(start_paused = true)]
-async fn when_the_leader_is_killed_another_takes_over_all_objects() {
+async fn standby_reconciles_all_objects_after_the_leader_is_killed() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
@@ -30,7 +30,7 @@ async fn when_the_leader_is_killed_another_takes_over_all_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() {
+async fn lost_term_drops_calls_and_next_term_restarts_them() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
@@ -43,7 +43,7 @@ async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
+async fn waiting_keys_survive_a_lost_term() {
     let leases = Collection::<Lease>::default();
     let (trigger, calls) = (Trigger::new(), Recorder::taking(5.0));
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
@@ -59,7 +59,7 @@ async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
     assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
 }
 
-/// A clock that is put forward by hand, beyond the deadline of a term, so that the term is over before anyone is woken.
+/// A clock that a test moves past the deadline of a term, so that the term is over before any task wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 
@@ -72,7 +72,7 @@ impl Clocks for Jumps {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
+async fn no_key_is_taken_after_the_term_ended() {
     let (log, _guard) = Log::here();
     let leases = Collection::<Lease>::default();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
@@ -92,7 +92,7 @@ async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
+async fn new_term_follows_when_term_ends_before_elector_notices() {
     let leases = Collection::<Lease>::default();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
     let jumps = clock.clone();
@@ -104,12 +104,12 @@ async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
     let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     trigger.trigger(ObjectKey::new("ns", "x"));
     pass(60.0).await;
-    assert!(!task.is_finished(), "nobody asked it to stop");
+    assert!(!task.is_finished(), "the manager was not stopped");
     assert_eq!(calls.take(), ["x"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_a_cut_off_leader_end_before_its_successor_begins() {
+async fn calls_of_partitioned_leader_end_before_the_successor_starts() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
@@ -121,6 +121,6 @@ async fn calls_of_a_cut_off_leader_end_before_its_successor_begins() {
         pass(0.1).await;
         both |= a.calls.running() + b.calls.running() > 1;
     }
-    assert!(!both, "two replicas worked at once");
+    assert!(!both, "two replicas reconciled at the same time");
     assert_eq!((a.calls.running(), b.calls.running()), (0, 1));
 }

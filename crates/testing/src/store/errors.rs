@@ -1,4 +1,4 @@
-//! How requests are refused: the statuses of a kube-apiserver.
+//! The error statuses of a kube-apiserver.
 
 use pintle_meta::{ApiError, ApiResource, Reason, Status, StatusCause, StatusDetails};
 
@@ -21,7 +21,7 @@ pub(super) fn modified(resource: &ApiResource, name: &str) -> ApiError {
     conflict(resource, name, why)
 }
 
-/// One field has a value that it may not have. `reason` is one of `field.ErrorType`.
+/// Creates the status for one invalid field. `reason` is one of `field.ErrorType`.
 pub(super) fn invalid(resource: &ApiResource, name: &str, field: &str, reason: &str, why: &str) -> ApiError {
     let kind = match resource.group_version.group.as_str() {
         "" => resource.kind.clone(),
@@ -61,7 +61,7 @@ pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
     status.into()
 }
 
-/// A failure of the server's own, which gives no reason.
+/// Creates an internal error of the server without a reason.
 pub(super) fn unreasoned(message: &str) -> ApiError {
     let mut status = Status::failure(500, Reason::InternalError, message);
     status.reason = None;
