@@ -69,7 +69,7 @@ fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadc
 }
 
 /// A broadcaster and its metrics.
-fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
+fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
 }
