@@ -19,6 +19,7 @@ use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
 use crate::guarded::Guarded;
+use crate::panic::isolated;
 use crate::publisher::is_succeeded;
 use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
@@ -28,7 +29,7 @@ use moved::Moved;
 use noted::Noted;
 use parts::Parts;
 use version::Revision;
-use writes::{Refused, Replaced, take};
+use writes::{Indexed, Refused, Replaced, take};
 
 pub use history::{HistoryGuard, Remembered};
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
@@ -84,12 +85,14 @@ pub struct Cache<T> {
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
+    /// Objects are refused if an index function fails on them.
+    is_strict: bool,
 }
 
 impl<T: Object> Cache<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
-        Self::of(Parts::default())
+        Self { is_strict: true, ..Self::of(Parts::default()) }
     }
 
     /// One that sources fill.
@@ -109,6 +112,7 @@ impl<T: Object> Cache<T> {
             noted: Noted::default(),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
+            is_strict: false,
         }
     }
 
@@ -129,7 +133,7 @@ impl<T: Object> Cache<T> {
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
-                Ok(write) => {
+                Ok(Indexed { write, .. }) => {
                     let before = writer.write(write, |current| version::advance(current, version));
                     self.note([&key], []);
                     let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
@@ -343,7 +347,7 @@ impl<T: Object> Cache<T> {
             if is_closed {
                 return Err(NotReached::Stopped);
             }
-            moved.await;
+            isolated(moved).await;
         }
     }
 
@@ -382,7 +386,7 @@ impl<T: Object> Cache<T> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
                 Some(object) => self.put(indices, key, object),
-                None => Ok(take(key)),
+                None => Ok(take(key).into()),
             };
             changes.iter().map(one).collect()
         };
@@ -391,15 +395,15 @@ impl<T: Object> Cache<T> {
             let (mut writes, mut entries) = (Vec::with_capacity(prepared.len()), Vec::new());
             let mut written = Vec::with_capacity(prepared.len());
             for (write, (key, _)) in prepared.into_iter().zip(&changes) {
-                let (write, refused) = match write {
-                    Ok(write) => (Some(write), None),
+                let (write, refused, unindexed) = match write {
+                    Ok(Indexed { write, unindexed }) => (Some(write), None, unindexed),
                     Err(refused) => {
                         let Refused { error, entry, is_succeeded } = *refused;
                         entries.push(entry);
-                        (is_succeeded.then(|| take(key)), Some(error))
+                        (is_succeeded.then(|| take(key)), Some(error), Vec::new())
                     }
                 };
-                written.push((write.is_some(), Written { before: None, refused }));
+                written.push((write.is_some(), Written { before: None, refused, unindexed }));
                 writes.extend(write);
             }
             let tell = |current: &mut String| version::advance(current, &revision.whole);
@@ -412,7 +416,7 @@ impl<T: Object> Cache<T> {
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
             let forgotten = self.record(earlier, &revision.newest, || {
                 let steps = changes.iter().zip(&written);
-                steps.map(|((key, new), Written { before, refused })| {
+                steps.map(|((key, new), Written { before, refused, .. })| {
                     (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
                 })
             });
@@ -435,19 +439,21 @@ impl<T: Object> Cache<T> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
         };
         let (mut replaced, _) = self.commit(prepare, |writer, prepared| {
-            let (mut writes, mut kept, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
+            let (mut writes, mut kept, mut failed) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
             let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
                 match write {
-                    Ok(write) => writes.push(write),
+                    Ok(Indexed { write, unindexed }) => {
+                        writes.push(write);
+                        failed.extend(unindexed);
+                    }
                     Err(object) => {
-                        let Refused { error, entry, is_succeeded } = *object;
+                        let Refused { entry, is_succeeded, .. } = *object;
                         // Its last state stays, so that it is not taken for deleted.
                         let known = if is_succeeded { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
-                        refused.push(error);
                     }
                 }
             }
@@ -471,7 +477,7 @@ impl<T: Object> Cache<T> {
                 before
             };
             let present = present.into_iter().zip(replaced.before).map(|((key, new), old)| (key, old, new));
-            let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), refused };
+            let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), unindexed: failed };
             let forgotten = self.record(earlier, &revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = replaced.present.iter();

@@ -64,7 +64,7 @@ pub struct InformerConfig<T> {
     /// has it under, as does each that cannot be decoded: where a transform renames, its last good state goes by another key, so that the
     /// next list takes that for deleted.
     pub transform: Option<Transform<T>>,
-    /// Called with each failure that delays the informer, under no lock. It cannot change what follows; nor can a panic of it, which is logged.
+    /// Called with each failure that delays the informer, and with each failure of an index function, under no lock. It cannot change what follows; nor can a panic of it, which is logged.
     /// A handle to the informer that it captures keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
@@ -87,6 +87,7 @@ pub struct InformerConfig<T> {
     /// | `informer_pending_notifications` | gauge | events that wait for subscribers, of all of them together |
     /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
     /// | `informer_degraded_seconds` | gauge | for how long the state has been [`Degraded`](crate::InformerState::Degraded), and else 0; not in client-go |
+    /// | `informer_index_failures_total` | counter | calls of index functions that failed or panicked, with the label `index`; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), and else 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
     /// Makes delays and timeouts repeatable. `None`: they differ from run to run.

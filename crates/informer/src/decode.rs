@@ -14,8 +14,8 @@ use crate::guarded::Guarded;
 use crate::panic::catch;
 use crate::scan::Outline;
 
-/// An object that the server has and that cannot be decoded, or is larger than the source takes, or that a transform, an index
-/// function or its own `Metadata` panics on: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object that the server has and that cannot be decoded, or is larger than the source takes, or that a transform or its own
+/// `Metadata` panics on, or, in a [`Cache`](crate::Cache) without an informer, an index function: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///

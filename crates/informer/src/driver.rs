@@ -29,7 +29,7 @@ use crate::on_error::ErrorHandlers;
 use crate::panic::caught;
 use crate::publisher::{Publisher, Telling};
 use crate::reflector::{Command, Input, Output, Reflector};
-use crate::{Projection, ReflectorError, StopCause, Transform};
+use crate::{IndexFailed, Projection, ReflectorError, StopCause, Transform};
 
 pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
@@ -227,20 +227,38 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let turn = publisher.turn().await;
-            if is_large {
+            let unindexed = if is_large {
                 off_the_runtime(move || {
-                    publisher.tell(publisher.apply(&place, choice, batch));
+                    let mut telling = publisher.apply(&place, choice, batch);
+                    let unindexed = telling.take_unindexed();
+                    publisher.tell(telling);
                     drop(turn);
+                    unindexed
                 })
-                .await;
+                .await
             } else {
-                let telling = publisher.apply(&place, choice, batch);
+                let mut telling = publisher.apply(&place, choice, batch);
+                let unindexed = telling.take_unindexed();
                 self.tell(telling).await;
                 drop(turn);
-            }
+                unindexed
+            };
+            self.report(unindexed).await;
             if let Some(metrics) = &mut self.metrics {
                 metrics.processed(begun);
             }
+        }
+    }
+
+    /// Reports failures of index functions. Other tasks run in between, since the error handlers are a user's.
+    async fn report(&mut self, unindexed: Vec<IndexFailed>) {
+        for error in unindexed {
+            tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
+            if let Some(metrics) = &mut self.metrics {
+                metrics.index_failed(&error.index);
+            }
+            self.on_error.call(&self.name, &ReflectorError::IndexFailed(error));
+            tokio::task::coop::consume_budget().await;
         }
     }
 

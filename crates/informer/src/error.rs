@@ -4,7 +4,7 @@ use std::mem::discriminant;
 
 use pintle_meta::ApiError;
 
-use crate::StopCause;
+use crate::{IndexFailed, StopCause};
 
 /// There is no index of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +88,10 @@ pub enum ReflectorError {
         /// The one that was seen.
         known: String,
     },
+    /// An index function failed or panicked on an object. The object is in the cache and found by its key and by the other indices, but
+    /// not by this one. The informer goes on, so no state shows this error.
+    #[error("cannot index {}: {_0}", _0.key)]
+    IndexFailed(#[source] IndexFailed),
 }
 
 impl ReflectorError {
@@ -103,7 +107,11 @@ impl ReflectorError {
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
-            Self::VeryShortWatch | Self::SilentWatch | Self::StreamingListUnfinished | Self::WentBack { .. } => None,
+            Self::VeryShortWatch
+            | Self::SilentWatch
+            | Self::StreamingListUnfinished
+            | Self::WentBack { .. }
+            | Self::IndexFailed(_) => None,
         }
     }
 

@@ -78,7 +78,8 @@
 //!   or [less](NewestSubscription). To subscribe holds up nobody either.
 //! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
-//! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform, an index function or an object's `Metadata`,
+//! - A panic of a user's code costs what it was called for. Of an index function, it is that index's
+//!   values for the object, as [`SharedInformer::add_index`] says. Of a `Deserialize`, a transform or an object's `Metadata`,
 //!   that is an object, which shows among the undecodable ones (a `Metadata` is tried as the object comes, for what objects are told by:
 //!   the name, the namespace, the uid and the resourceVersion, which it has to give each time or never); of a handler or an error handler, it is that call; of a provider of
 //!   metrics, all that it would be told from then on; of the `Drop` of an object, it is what that left undone. That is in the log and

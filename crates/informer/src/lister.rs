@@ -95,8 +95,8 @@ impl<T: Object> Lister<T> {
         self.cache().is_empty()
     }
 
-    /// The objects that the server has and that cannot be decoded as a `T` or are larger than the source takes, or that a transform,
-    /// an index function or its own `Metadata` panics on, or an index function fails on, in the order of their keys. See
+    /// The objects that the server has and that cannot be decoded as a `T` or are larger than the source takes, or that a transform
+    /// or its own `Metadata` panics on, in the order of their keys. See
     /// [`Cache::undecodable`] for what it waits.
     ///
     /// They keep nobody from being up to date with the others. Where an earlier state of one was good, the cache still

@@ -1,6 +1,7 @@
 //! What an informer tells of itself, by client-go's names where it has them.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -61,6 +62,13 @@ static DEGRADED: Metric =
     metric(MetricKind::Gauge, "informer_degraded_seconds", "For how long the informer has not been able to go on");
 static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed, and watches");
 
+static INDEX_FAILURES: Metric = Metric {
+    name: "informer_index_failures_total",
+    help: "Calls of index functions that failed or panicked",
+    kind: MetricKind::Counter,
+    labels: &["name", "group", "version", "resource", "index"],
+};
+
 const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind, labels: LABELS }
 }
@@ -77,6 +85,10 @@ pub(crate) struct Metrics {
     last_resource_version: Level,
     queued: Level,
     processing_latency: Box<dyn Histogram>,
+    index_failures: BTreeMap<String, Box<dyn Counter>>,
+    provider: Arc<dyn Provider>,
+    name: String,
+    resource: ApiResource,
     /// When the list under way was begun.
     list: Option<Instant>,
     /// When the watch was opened that is open, and how many events it has brought.
@@ -84,7 +96,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(provider: &dyn Provider, name: &str, resource: &ApiResource) -> Self {
+    pub(crate) fn new(provider: &Arc<dyn Provider>, name: &str, resource: &ApiResource) -> Self {
         let labels = labels(name, resource);
         let counter = |metric| provider.counter(metric, &labels);
         let histogram = |metric| provider.histogram(metric, &labels);
@@ -100,6 +112,10 @@ impl Metrics {
             last_resource_version: level(&LAST_RESOURCE_VERSION),
             queued: level(&QUEUED),
             processing_latency: histogram(&PROCESSING_LATENCY),
+            index_failures: BTreeMap::new(),
+            provider: provider.clone(),
+            name: name.into(),
+            resource: resource.clone(),
             list: None,
             watch: None,
         }
@@ -153,6 +169,16 @@ impl Metrics {
     /// A batch is done with that was begun then.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
+    }
+
+    /// Counts a failure of an index function.
+    pub(crate) fn index_failed(&mut self, index: &str) {
+        let Self { index_failures, provider, name, resource, .. } = self;
+        let counter = index_failures.entry(index.into()).or_insert_with(|| {
+            let [name, group, version, resource] = labels(name, resource);
+            provider.counter(&INDEX_FAILURES, &[name, group, version, resource, index])
+        });
+        counter.add(1);
     }
 
     fn list_begins(&mut self, now: Instant) {

@@ -146,7 +146,7 @@ impl<T: Object> Publisher<T> {
             });
             let news = gone.into_iter().zip(written);
             let news = news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
-            self.tell(Telling { queues, news, told: 0, listed: None });
+            self.tell(Telling { queues, news, ..Telling::nothing() });
         }
         // Not before: who waits for the change finds nothing any more of what is gone.
         self.cache.change_parts(|parts| parts.follow(followed));
@@ -221,7 +221,7 @@ impl<T: Object> Publisher<T> {
         if goes_back {
             self.cache.history_went_back();
         }
-        replaced.refused.iter().for_each(|error| self.log(error));
+        let unindexed = replaced.unindexed;
         let mut telling = Telling::nothing();
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.
@@ -235,9 +235,9 @@ impl<T: Object> Publisher<T> {
             };
             let present = replaced.present.into_iter().filter(is_news);
             let news = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
-            telling = Telling { queues, news, told: 0, listed: None };
+            telling = Telling { queues, news, ..Telling::nothing() };
         }
-        Telling { listed: Some((place.clone(), choice)), ..telling }
+        Telling { listed: Some((place.clone(), choice)), unindexed, ..telling }
     }
 
     /// How many changes may be written in one go, so that the functions of indices are not called more often than that.
@@ -298,16 +298,12 @@ impl<T: Object> Publisher<T> {
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
         self.cache.parts().stored(place);
-        written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
-        let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
-            let news = match refused {
-                None => self.news(next, before),
-                // It shows elsewhere. Of the one before by its name, nobody saw the end.
-                Some(_) => before.map(|known| self.gone_unseen(known)),
-            };
-            Some((key, news?))
-        });
-        Telling { queues, news: news.collect(), told: 0, listed: None }
+        let (mut news, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
+        for ((key, next), Written { before, unindexed, .. }) in writes.into_iter().zip(written) {
+            failed.extend(unindexed);
+            news.extend(self.news(next, before).map(|news| (key, news)));
+        }
+        Telling { queues, news, unindexed: failed, ..Telling::nothing() }
     }
 
     /// Whether the cache has a newer state, as after a watch that went on at a replica which lags behind.
@@ -345,10 +341,6 @@ impl<T: Object> Publisher<T> {
 
     fn seen(&self, object: Guarded<T>) -> Seen<T> {
         Seen::new(object, &self.hasher)
-    }
-
-    fn log(&self, error: &IndexFailed) {
-        tracing::error!(informer = %self.name, key = %error.key, %error, "an object cannot be indexed; the others go on");
     }
 
     /// Writes to the store, and gives those who are to hear of it: all who subscribed before.
@@ -463,11 +455,18 @@ pub(crate) struct Telling<T> {
     told: usize,
     /// A list of that place by that choice of selectors, which counts once all subscribers know of it.
     listed: Option<(Place, u64)>,
+    /// The index functions that failed on objects of the change.
+    unindexed: Vec<IndexFailed>,
 }
 
 impl<T: Object> Telling<T> {
     fn nothing() -> Self {
-        Self { queues: Vec::new(), news: Vec::new(), told: 0, listed: None }
+        Self { queues: Vec::new(), news: Vec::new(), told: 0, listed: None, unindexed: Vec::new() }
+    }
+
+    /// Takes the failures of index functions out, to be reported.
+    pub(crate) fn take_unindexed(&mut self) -> Vec<IndexFailed> {
+        std::mem::take(&mut self.unindexed)
     }
 
     /// Tells one queue one chunk. Returns how many changes that were; `None`: everybody knows everything.

@@ -234,8 +234,11 @@ impl<T: Object> SharedInformer<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
-    /// later, or fails, is not taken up: it shows among the [`undecodable`](Lister::undecodable) ones, and its last good state stays.
+    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    ///
+    /// If `function` fails or panics on a later object, the object is stored without values in this index. All other reads find it. The
+    /// failure is logged, counted in `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
+    /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///

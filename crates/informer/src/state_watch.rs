@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::InformerState;
 use crate::driver::Whole;
+use crate::panic::isolated;
 
 /// The states of an informer as they change: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
@@ -75,7 +76,7 @@ impl StateWatch {
             if state.has_ended() {
                 return None;
             }
-            changed.await;
+            isolated(changed).await;
         }
     }
 

@@ -25,6 +25,7 @@ pub(crate) use self::queue::{Aftermath, News, Queue, Seen};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::ResourceEvent;
 use crate::guarded::Guarded;
+use crate::panic::isolated;
 
 /// The events of an informer for one listener. Dropping it unsubscribes.
 ///
@@ -203,7 +204,7 @@ impl SyncHandle {
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn synced(&mut self) -> bool {
-        self.synced.wait_for(|synced| *synced).await.is_ok()
+        isolated(self.synced.wait_for(|synced| *synced)).await.is_ok()
     }
 }
 

@@ -8,7 +8,7 @@ use pintle_delta_fifo::BoxError;
 use pintle_meta::{Object, ObjectKey};
 
 use super::Cache;
-use super::writes::Refused;
+use super::writes::{Indexed, Refused};
 use crate::guarded::Guarded;
 use crate::panic::catch;
 use crate::store::{NAMESPACES, Write, Writer};
@@ -205,21 +205,22 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// What puts an object in, or why it cannot be.
+    /// Prepares a write of an object. If an index function fails on it, the cache of an informer stores the object without the values of
+    /// that index, since the informer has other users. Another cache refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
         key: &ObjectKey,
         object: &Guarded<T>,
-    ) -> Result<Write<Guarded<T>>, Box<Refused>> {
-        match indexing(self.address(), || values(indices, key, object)) {
-            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
-            Err(error) => {
-                let entry = error.entry(&***object);
-                let is_succeeded = self.is_succeeded(key, &entry);
-                Err(Box::new(Refused { error, entry, is_succeeded }))
-            }
+    ) -> Result<Indexed<T>, Box<Refused>> {
+        let (values, mut unindexed) = indexing(self.address(), || values(indices, key, object));
+        if self.is_strict && !unindexed.is_empty() {
+            let error = unindexed.swap_remove(0);
+            let entry = error.entry(&***object);
+            let is_succeeded = self.is_succeeded(key, &entry);
+            return Err(Box::new(Refused { error, entry, is_succeeded }));
         }
+        Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
     /// Replaces the indices. Only with the right to write. Returns those before, whose functions are a user's, to be dropped under no lock.
@@ -318,18 +319,18 @@ impl IndexFailed {
     }
 }
 
-/// The values of all indices for an object, each with the number of its index. One that cannot be had of an index that is not ready yet
-/// is that index's end, and not the object's.
-fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> Result<Vec<(u32, String)>, IndexFailed> {
-    let mut all = Vec::new();
+/// Returns the values of all indices for an object, each with the number of its index, and the failures of index functions. A failure of
+/// an index that is not ready yet ends that index and is not returned.
+fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> (Vec<(u32, String)>, Vec<IndexFailed>) {
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
     for index in indices {
         match index.values(key, object) {
             Ok(values) => all.extend(values.into_iter().map(|value| (index.number, value))),
-            Err(error) if index.is_ready() => return Err(error),
+            Err(error) if index.is_ready() => failures.push(error),
             Err(error) => index.fail(error),
         }
     }
-    Ok(all)
+    (all, failures)
 }
 
 /// The number of the index of that name, if it has all that is to be seen at `stamp`.

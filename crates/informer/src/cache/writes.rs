@@ -12,8 +12,10 @@ use crate::{IndexFailed, Undecodable};
 pub(crate) struct Written<T> {
     /// What was there, if something else is there now, or nothing is.
     pub(crate) before: Option<Guarded<T>>,
-    /// Why the object was not taken up.
-    pub(crate) refused: Option<IndexFailed>,
+    /// Why the object was not stored.
+    pub(super) refused: Option<IndexFailed>,
+    /// The index functions that failed on the object, which is stored without their values.
+    pub(crate) unindexed: Vec<IndexFailed>,
 }
 
 /// What came of a replacement.
@@ -22,8 +24,20 @@ pub(crate) struct Replaced<T> {
     pub(crate) deleted: Vec<(ObjectKey, Guarded<T>)>,
     /// The list, each object with what was there for its key.
     pub(crate) present: Vec<(ObjectKey, Option<Guarded<T>>, Guarded<T>)>,
-    /// Why objects were not taken up.
-    pub(crate) refused: Vec<IndexFailed>,
+    /// The index functions that failed on objects of the list, which are stored without their values.
+    pub(crate) unindexed: Vec<IndexFailed>,
+}
+
+/// An object that is ready to be stored.
+pub(super) struct Indexed<T> {
+    pub(super) write: Write<Guarded<T>>,
+    pub(super) unindexed: Vec<IndexFailed>,
+}
+
+impl<T> From<Write<Guarded<T>>> for Indexed<T> {
+    fn from(write: Write<Guarded<T>>) -> Self {
+        Self { write, unindexed: Vec::new() }
+    }
 }
 
 /// An object that cannot be indexed.

@@ -32,7 +32,7 @@ pub(super) struct Work<T> {
     resync: Option<Duration>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    metrics: Option<Box<dyn Provider>>,
+    metrics: Option<Arc<dyn Provider>>,
     limits: Limits,
     seed: u64,
 }
@@ -46,8 +46,8 @@ impl<T: Object> Work<T> {
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
         let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed };
-        let metrics = metrics.map(|provider| -> Box<dyn Provider> {
-            Box::new(CatchPanic::new(provider, |panic| {
+        let metrics = metrics.map(|provider| -> Arc<dyn Provider> {
+            Arc::new(CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
             }))
         });
@@ -79,7 +79,7 @@ impl<T: Object> Work<T> {
         source: L,
         told_others: String,
     ) -> Driver<T, Selected<L>> {
-        let metrics = self.metrics.as_ref().map(|provider| Metrics::new(&**provider, &self.name, &self.scope.resource));
+        let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
         // Each its own, so that they do not go in step.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));

@@ -13,6 +13,7 @@ use tokio::task::coop::poll_proceed;
 
 use crate::driver::now;
 use crate::guarded::Guarded;
+use crate::panic::wake;
 use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
@@ -332,7 +333,7 @@ impl<T> Drop for Aftermath<'_, T> {
             self.queue.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
         if let Some(waker) = self.waker.take() {
-            waker.wake();
+            wake(|| waker.wake());
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use pintle_informer::{
@@ -264,36 +267,81 @@ async fn metadata_that_panics_costs_that_object_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_costs_that_object_and_no_other() {
+async fn failing_index_function_leaves_the_object_to_others() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let errors: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (reported, memory) = (errors.clone(), InMemoryProvider::new());
+    let config = InformerConfig {
+        on_error: Some(Box::new(move |error| reported.lock().unwrap().push(error.to_string()))),
+        metrics: Some(Arc::new(memory.clone())),
+        ..InformerConfig::default()
+    };
+    let informer = SharedInformer::new(source.clone(), config);
     by_node(&informer).unwrap();
+    informer.add_index("name", |pod: &Pod| vec![pod.metadata.name.clone()]).unwrap();
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut events).await, ["A! a@1"]);
+    let error = |name: &str| {
+        format!("cannot index ns/{name}: an index function panicked on it: assertion `left != right` failed: wanted")
+    };
+    let check_errors = |expected: &[&str]| {
+        let errors = std::mem::take(&mut *errors.lock().unwrap());
+        assert_eq!(errors.len(), expected.len(), "{errors:?}");
+        for (found, name) in errors.iter().zip(expected) {
+            assert!(found.starts_with(&error(name)) && found.ends_with("(that of \"node\")"), "{found}");
+        }
+    };
+    assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! b@2"]);
+    assert!(shown(&informer).is_empty() && informer.state().is_synced());
+    let lister = informer.lister();
+    assert_eq!((lister.len(), lister.by_index("name", "b").unwrap().len()), (2, 1));
+    assert_eq!(lister.by_index("node", "").unwrap().len(), 1, "not b");
+    check_errors(&["b"]);
 
     source.put(pod("a", "bad"));
-    source.put(pod("c", ""));
-    assert_eq!(drain(&mut events).await, ["A c@4"], "the last good state of a stays");
-    let errors = shown(&informer);
-    assert!(errors.len() == 2 && errors[1].starts_with("ns/b: an index function panicked on it: "), "{errors:?}");
-    source.compact();
-    source.break_watches(Break::expired());
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(drain(&mut events).await.is_empty(), "also where a list tells it");
-    assert_eq!(informer.lister().by_index("node", "").unwrap().len(), 2);
-    assert!(informer.state().is_synced());
+    assert_eq!(drain(&mut events).await, ["U a@1..3"]);
+    assert_eq!(lister.get(&key("a")).unwrap().node, "bad");
+    assert!(lister.by_index("node", "").unwrap().is_empty() && shown(&informer).is_empty());
+    check_errors(&["a"]);
+    assert_eq!(memory.value("informer_index_failures_total", &[("index", "node")]), Some(2.0));
 
     source.put(pod("a", "good"));
-    source.put(pod("b", "good"));
-    assert_eq!(drain_sorted(&mut events).await, ["A b@6", "U a@1..5"], "they heal");
-    assert_eq!(informer.lister().by_index("node", "good").unwrap().len(), 2);
-    source.put(pod("a", "bad"));
-    source.remove(&key("a"));
-    assert_eq!(drain(&mut events).await, ["D a@8"], "what is gone needs no index");
-    assert!(shown(&informer).is_empty());
+    assert_eq!(drain(&mut events).await, ["U a@3..4"]);
+    assert_eq!(lister.by_index("node", "good").unwrap().len(), 1);
+    source.remove(&key("b"));
+    assert_eq!(drain(&mut events).await, ["D b@5"]);
+    check_errors(&[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn panicking_waker_does_not_end_the_informer() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("wanted");
+        }
+    }
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let waker = Waker::from(Arc::new(Panics));
+    let mut context = Context::from_waker(&waker);
+    let (mut events, mut states) = (informer.subscribe(), informer.states());
+    let mut synced = events.sync_handle();
+    let (mut events, lister) = (pin!(events.next()), informer.lister());
+    let (mut states, mut synced) = (pin!(states.changed()), pin!(synced.synced()));
+    let mut revision = pin!(lister.wait_for("1"));
+    assert!(events.as_mut().poll(&mut context).is_pending());
+    assert!(states.as_mut().poll(&mut context).is_pending());
+    assert!(synced.as_mut().poll(&mut context).is_pending());
+    assert!(revision.as_mut().poll(&mut context).is_pending());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!((informer.lister().len(), informer.state().is_synced()), (2, true), "{:?}", informer.state());
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,25 +362,6 @@ async fn an_index_function_is_called_once_for_each_state_of_an_object() {
     source.put(pod("b", ""));
     settle().await;
     assert_eq!(calls.load(Ordering::Relaxed), 3, "or it could fail once and not the other time");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_an_index_function_fails_on_leaves_none_of_the_objects_before_it() {
-    let source = pods(&["a"]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    by_node(&informer).unwrap();
-    let mut events = informer.subscribe();
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut events).await, ["A! a@1"]);
-    // Nobody sees the end of the one before.
-    source.break_watches(Break::expired());
-    source.remove(&key("a"));
-    source.put(pod("a", "bad"));
-    source.compact();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(drain(&mut events).await, ["D? a@1"]);
-    assert!(informer.lister().is_empty() && shown(&informer).len() == 1, "{:?}", shown(&informer));
 }
 
 #[tokio::test(start_paused = true)]
