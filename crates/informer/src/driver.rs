@@ -1,4 +1,4 @@
-//! The work of an informer: it owns the requests, the clock and the batches.
+//! The task of an informer: requests, time and batches.
 
 mod decoding;
 mod followers;
@@ -35,13 +35,13 @@ pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
 pub(crate) use self::states::{States, Whole};
 
-/// What drives a reflector: it owns the requests and the clock.
+/// Drives a reflector. It owns the requests and reads the clock.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store that it fills.
+    /// The part of the store that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// By which choice of selectors its last list was begun.
+    /// The choice of selectors of the last list.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Told<Guarded<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -55,18 +55,18 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Told<Guarded<T>>>;
 
-/// So many events are read in one go at most, and then other tasks get their turn. It bounds the queue, which is filled and emptied by one
-/// task. A list that holds more goes into the cache off the runtime.
+/// The maximum number of events that are read before other tasks run. It bounds the queue, which one task fills and
+/// empties. A larger list is stored off the runtime.
 const BATCH: usize = 32;
 
-/// So often functions of indices are called in one go: they are a user's, and each may take long.
+/// The maximum number of calls of index functions before other tasks run. They are user code and may be slow.
 const CALLS: usize = 16;
 
-/// So many times a subscriber is told of a change in one go.
+/// The number of notifications of changes before other tasks run.
 const TOLD: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Follows its source until told to stop.
+    /// Follows the source until told to stop.
     pub(crate) async fn drive(self, stop: CancellationToken) {
         let Self {
             list_watch,
@@ -99,12 +99,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             told: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // With what it has of a list.
+        // It may hold the objects of a list.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// What follows from what has come.
+/// The synchronous half of a driver.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -115,13 +115,13 @@ struct Steps<T> {
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
-    /// How many changes were written, and how many were told, since other tasks were given their turn.
+    /// The number of stored changes, and of notifications, since other tasks ran.
     taken: usize,
     told: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Until told to stop.
+    /// Runs until told to stop.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -132,9 +132,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // What has come already is taken up with it.
+            // Events that are ready join the batch.
             for _ in 1..BATCH {
-                // A source that always has something ready would keep everybody else from running.
+                // A source that always has something ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -176,7 +176,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Each trouble once, since a resource that is missing for good fails twice a minute for good.
+    /// Warns only once about a failure that repeats: a missing resource fails twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -208,7 +208,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Takes up all that is queued: first the store, and then the subscribers. After so much work, other tasks get their turn.
+    /// Processes the queue: stores each batch and then notifies the subscribers. Yields to other tasks in between.
     async fn take_up(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
@@ -223,7 +223,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let begun = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // That of a list in the batch, after which no other was begun.
+            // The choice of the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let turn = publisher.turn().await;
@@ -262,7 +262,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Tells the subscribers of a change, a part at a time.
+    /// Notifies the subscribers of a change, in chunks.
     async fn tell(&mut self, mut telling: Telling<T>) {
         while let Some(changes) = telling.step() {
             self.told += changes;
@@ -288,7 +288,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Reminds subscribers of all objects whenever they are due.
+/// Starts resyncs when they are due.
 async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible {
     loop {
         let changed = publisher.resyncs_changed.notified();
@@ -305,8 +305,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs what fills the store of an informer, until that ends by itself, and reminds subscribers meanwhile. However it ends, the
-/// subscriptions end with it: by a panic, or as its runtime goes, be it before the first poll.
+/// Runs `work`, and resyncs meanwhile. When it ends, the subscriptions end as well, even if it panics, or if its
+/// runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,
@@ -333,7 +333,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// Ends what depends on an informer.
+/// Stops everything that depends on an informer when it is dropped.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

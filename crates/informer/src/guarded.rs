@@ -1,4 +1,4 @@
-//! Objects of a user's in our hands.
+//! Users' objects whose `Drop` may panic.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::panic::catch;
 use crate::store::Value;
 
-/// An object that is shared with users, and may be dropped where it lies last: their `Drop` may panic, which costs nobody anything else.
+/// A reference to a user's object. If it is the last one, it drops the object and catches a panic of the object's
+/// `Drop`.
 pub(crate) struct Guarded<T> {
-    /// None: it has been given away.
+    /// `None` after `into_arc`.
     object: Option<Arc<T>>,
 }
 
 impl<T> Guarded<T> {
-    /// For a user.
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }
 }
 
-/// It is taken by what takes the whole of it.
+/// Only methods that consume `self` take the object.
 const THERE: &str = "an object is there until it is given away";
 
 impl<T> From<Arc<T>> for Guarded<T> {
@@ -46,11 +46,7 @@ impl<T> Drop for Guarded<T> {
     fn drop(&mut self) {
         let object = self.object.take();
         if let Err(panic) = catch(|| drop(object)) {
-            tracing::error!(
-                object = std::any::type_name::<T>(),
-                panic,
-                "the Drop of an object panicked; the others go on"
-            );
+            tracing::error!(object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an informer tells of itself, by client-go's names where it has them.
+//! The metrics of an informer, with client-go's names where they exist.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The instruments of a driver. It has them to itself, so no lock is held that others want.
+/// The metrics of one driver, which owns them, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -89,9 +89,9 @@ pub(crate) struct Metrics {
     provider: Arc<dyn Provider>,
     name: String,
     resource: ApiResource,
-    /// When the list under way was begun.
+    /// The start of the list in progress.
     list: Option<Instant>,
-    /// When the watch was opened that is open, and how many events it has brought.
+    /// The start of the open watch, and its number of events.
     watch: Option<(Instant, u32)>,
 }
 
@@ -121,10 +121,10 @@ impl Metrics {
         }
     }
 
-    /// What the reflector asks for next.
+    /// Records the next command of the reflector.
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // A page is read, or a stream which is a list yet.
+            // A page, or a stream that is still a list.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -135,7 +135,7 @@ impl Metrics {
         }
     }
 
-    /// What a step of the reflector came to, and up to where everything has come.
+    /// Records a step of the reflector, and the revision after it.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -144,7 +144,7 @@ impl Metrics {
                 if let Some(begun) = self.list.take() {
                     observe(&*self.list_duration, begun, now);
                 }
-                // What was a list goes on as a watch that nobody asks for.
+                // A streaming list that continues as a watch without a request.
                 self.watches.add(u64::from(is_read_on));
             }
             (Some(_), Some((_, events))) => *events += 1,
@@ -161,12 +161,12 @@ impl Metrics {
         self.commanded(now, &step.command);
     }
 
-    /// So many items are in the queue.
+    /// Records the length of the queue.
     pub(crate) fn queued(&mut self, items: usize) {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// A batch is done with that was begun then.
+    /// Records the end of a batch.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }
@@ -187,7 +187,7 @@ impl Metrics {
     }
 }
 
-/// What is read of an informer whenever somebody wants to know, for as long as its work goes on.
+/// Gauges that read the informer when they are collected, as long as its task runs.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -219,7 +219,7 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that is told what the number is.
+/// A gauge that is set to a value.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -243,7 +243,7 @@ fn seconds_of_trouble(state: &InformerState) -> f64 {
     }
 }
 
-/// As much of a revision as a gauge can hold without rounding, which is client-go's rule; 0 of what is no number.
+/// Returns as many digits of a revision as a gauge represents exactly, as in client-go. 0 if it is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

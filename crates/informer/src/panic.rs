@@ -1,4 +1,4 @@
-//! Panics of users' code, caught where it is called.
+//! Catches panics of users' code.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -8,12 +8,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls `part`. After a panic, it answers with what that said.
+/// Calls `part` and returns its result, or the message of its panic.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Runs `part` to its end. After a panic, it answers with what that said.
+/// Runs `part` to its end and returns its output, or the message of its panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
@@ -55,7 +55,7 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // What was thrown may panic once more when it is dropped, and what it throws then as well.
+    // Dropping the payload may panic again, with another payload whose drop may panic as well.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

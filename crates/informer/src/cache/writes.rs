@@ -1,4 +1,4 @@
-//! What goes into a write to a cache, and what comes of it.
+//! Inputs and results of writes to a cache.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -8,9 +8,9 @@ use crate::guarded::Guarded;
 use crate::store::Write;
 use crate::{IndexFailed, Undecodable};
 
-/// What came of a change.
+/// The result of a change.
 pub(crate) struct Written<T> {
-    /// What was there, if something else is there now, or nothing is.
+    /// The previous object, if it was replaced or deleted.
     pub(crate) before: Option<Guarded<T>>,
     /// Why the object was not stored.
     pub(super) refused: Option<IndexFailed>,
@@ -18,11 +18,11 @@ pub(crate) struct Written<T> {
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// What came of a replacement.
+/// The result of a replacement.
 pub(crate) struct Replaced<T> {
-    /// What was there and is not in the list, ordered by key.
+    /// The objects that are not in the list, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Guarded<T>)>,
-    /// The list, each object with what was there for its key.
+    /// The objects of the list, each with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Guarded<T>>, Guarded<T>)>,
     /// The index functions that failed on objects of the list, which are stored without their values.
     pub(crate) unindexed: Vec<IndexFailed>,
@@ -44,7 +44,7 @@ impl<T> From<Write<Guarded<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// What is there for its key is another object, which is gone.
+    /// The stored object is another object with the same key, which was deleted.
     pub(super) is_succeeded: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn take<T>(key: &ObjectKey) -> Write<Guarded<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
-/// Of several objects with one key the last one, in the order in which the keys come first.
+/// Keeps the last object of each key, in the order of the first occurrence of the keys.
 pub(crate) fn last_of_each<T: Object>(objects: Vec<Guarded<T>>) -> Vec<(ObjectKey, Guarded<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
     let mut last: Vec<(ObjectKey, Guarded<T>)> = Vec::with_capacity(objects.len());

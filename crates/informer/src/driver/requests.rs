@@ -1,4 +1,4 @@
-//! What a reflector asks for, carried out: lists, watches and waits.
+//! Executes the commands of a reflector: lists, watches and waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,29 +20,30 @@ use crate::decoder::Decoder;
 use crate::guarded::Guarded;
 use crate::reflector::{Command, Input};
 
-/// The requests of a driver.
+/// Executes the requests of a driver.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// What errors name.
+    /// The request line in errors.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// The list under way is of no revision that is known, so that a server which was restored may tell other objects by the same versions.
+    /// The list in progress asks for the newest state. After a restore, the server may use known versions for other
+    /// objects.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The place of the list under way, paged or streamed.
+    /// The slot of the list in progress, paged or streamed.
     place: Option<OwnedSemaphorePermit>,
-    /// The watch that is open.
+    /// The open watch.
     events: Option<Events<T, L>>,
 }
 
-/// What bounds the requests of a driver.
+/// The bounds of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// How long a request may bring nothing, until its source is taken for dead.
+    /// How long a request may deliver nothing before the source counts as dead.
     pub(crate) idle: Duration,
-    /// The places for lists, for all drivers of an informer together.
+    /// The slots for lists of all drivers of an informer.
     pub(crate) lists: Arc<Semaphore>,
 }
 
@@ -50,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Told<Guarded<T>>>;
 
-/// How many objects of a page come between two times that its progress is told.
+/// The number of objects of a page between two reports of its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -134,7 +135,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// For a stream that begins with all objects that are there.
+    /// Decodes a stream that starts with the existing objects.
     fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
         let (decoder, request) = (self.decoder.clone(), self.request.clone());
         Arc::new(move |event| match event {
@@ -145,11 +146,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// What there is to read, if it is there.
+    /// Returns the next event if it is ready.
     pub(super) fn ready(&mut self) -> Option<Input<Told<Guarded<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // Whoever polls it next leaves a waker that wakes.
+            // The next poll registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -170,17 +171,17 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     async fn take_place(&mut self) {
         if self.place.is_none() {
-            // Nobody closes it.
+            // The semaphore is never closed.
             self.place = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
-    /// The next part of a page. An error, if the source brings nothing for too long.
+    /// Returns the next part of a page, or an error if the source delivers nothing for too long.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // Without a timer where it is there already.
+        // Without a timer if it is ready.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -188,7 +189,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // It is decoded, which may take its time.
+                // It is being decoded, which may take any time.
                 Err(_) => {}
             }
         }
@@ -199,7 +200,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
-    /// Reads a page to its end.
+    /// Reads a whole page.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Guarded<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
@@ -215,13 +216,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.0.push(told);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // Of a page that is being read, the reflector does not know yet.
+                        // The reflector only sees complete pages.
                         self.states.tell_progress(before + items.0.len());
                     }
                 }
                 Part::Metadata(told) => metadata = Some(told),
             }
-            // A page that is there as a whole would keep everybody else from running.
+            // A page that is ready as a whole would block other tasks.
             tokio::task::coop::consume_budget().await;
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
@@ -229,7 +230,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// What has come of a page, which may fail, or be given up.
+/// The objects of a page that may fail or be abandoned.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
@@ -247,7 +248,7 @@ fn named<T>(told: Told<T>, request: &Arc<RequestLine>) -> Result<Told<T>, ApiErr
     }
 }
 
-/// An answer that came whole, and is not what was asked for.
+/// Returns the error for a complete but invalid response.
 fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
     ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
 }

@@ -1,4 +1,4 @@
-//! The scanner beside `serde_json`, which is right.
+//! Compares the scanner with `serde_json`.
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -11,12 +11,12 @@ fn scanner() -> Scanner {
     Scanner::new(&projection.without(&["spec", "a\"b"]))
 }
 
-/// What the scanner leaves of it.
+/// Returns the bytes that the scanner keeps.
 fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// The same, of a tree.
+/// Returns the tree that the scanner should keep.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {
@@ -112,7 +112,7 @@ fn behind_the_metadata_nothing_is_looked_at_that_is_not_wanted() {
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);
 }
 
-/// Objects with the names that are looked for, in places where they mean something and where they do not.
+/// Objects with the field names of the scanner, at relevant and irrelevant places.
 fn object() -> impl Strategy<Value = Value> {
     let names = [
         "metadata",
@@ -145,7 +145,7 @@ fn object() -> impl Strategy<Value = Value> {
     value.prop_filter("an object", Value::is_object)
 }
 
-/// As some servers would write it: indented, or with letters of names as escapes.
+/// Formats as some servers might: indented, or with escaped letters in names.
 fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
     let text = if is_pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
     let text = text.unwrap();

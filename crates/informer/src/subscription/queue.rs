@@ -1,4 +1,4 @@
-//! The shared side of a subscription: an informer puts in, one listener takes out.
+//! The queue between an informer and one subscriber.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -19,26 +19,27 @@ use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
 use super::walk::{Entry, Spent, Walk};
 
-/// The shared side of a subscription.
+/// The queue between an informer and one subscriber.
 ///
-/// What was there at its beginning, it reads from a snapshot when the listener asks, so that to begin costs the same however
-/// much there is. Until the listener is through with that, changes wait; where one waits for an object that was not told yet, that
-/// object is told in its newest state, and the change is not, unless each change is wanted.
+/// The initial objects are read from a snapshot as the subscriber asks for them, so starting a subscription costs the
+/// same for any number of objects. Changes wait until the subscriber has read all initial objects. If a change waits
+/// for an object that was not delivered yet, the object is delivered in its newest state and the change is dropped,
+/// unless the subscriber wants every change.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
-    /// Who has it.
+    /// Keeps a shared informer of a factory running.
     _user: Option<User>,
 }
 
-/// What happened to an object, as all listeners are told.
+/// A change of an object, as it is sent to all subscribers.
 pub(crate) enum News<T> {
     Added(Seen<T>),
     Updated {
         old: Seen<T>,
         new: Seen<T>,
     },
-    /// `known` is what the cache had, `last` the last state that was seen.
+    /// `known` is the cached state, `last` is the last observed state.
     Deleted {
         known: Seen<T>,
         last: Seen<T>,
@@ -46,8 +47,9 @@ pub(crate) enum News<T> {
     },
 }
 
-/// A state of an object, and a hash of its uid. So nobody asks the object, whose `Metadata` is a user's, under the lock of a queue. Of
-/// two that bear one name in turn, hashes are the same once in 2^64 times, and then the one becomes the other by an update.
+/// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is a user's,
+/// under the lock of a queue. If the hashes of two objects with one name collide, once in 2^64 times, the subscriber
+/// receives an update instead of a deletion and an addition.
 pub(crate) struct Seen<T> {
     pub(super) object: Guarded<T>,
     uid: u64,
@@ -56,39 +58,39 @@ pub(crate) struct Seen<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<Beginning<T>>,
-    /// What follows it.
+    /// Read after the current walk.
     more: VecDeque<Walk<T>>,
-    /// What is next of it may have changed since, or be gone.
+    /// The next initial object may have changed or been deleted since.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, Seen<T>>,
     reminder: Option<Reminder<T>>,
-    /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
+    /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// An initial event was handed out, and the listener has not asked for the next: it is still at work on it.
+    /// The subscriber received an initial event and has not asked for the next one, so it is still handling it.
     initial_in_hand: bool,
     is_closed: bool,
-    /// The listener is gone, and what comes is for nobody.
+    /// The subscriber is gone, so new changes are dropped.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// When something came for a listener that had taken everything, or when it last took something and left more.
+    /// The time when an event arrived in an empty queue, or when the subscriber last took an event and left others.
     waits_since: Option<Instant>,
 }
 
-/// What nobody wants any more. To drop it may drop objects, which are a user's, and is done under no lock.
+/// Values that are no longer needed. Dropping them may run a user's `Drop`, so they are dropped without locks.
 struct Done<T> {
-    /// The walks that have come to their end.
+    /// Finished walks.
     walks: Vec<Walk<T>>,
-    /// The pages that walks have left behind. A page may be the last place of objects that were superseded meanwhile.
+    /// Pages that walks have read. A page may hold the last reference to objects that were superseded since.
     pages: Vec<Spent<T>>,
-    /// States of which the listener will not be told.
+    /// States that will not be delivered.
     untold: Vec<Guarded<T>>,
 }
 
-/// What is left to do after a change of a queue, under no lock of ours: it drops objects and wakes the listener, and both may run a
-/// user's code. It does so when it is dropped.
-#[must_use = "dropping it runs a user's code, so it has to be dropped under no lock"]
+/// The work after a change of a queue: dropping objects and waking the subscriber. Both may run user code, so it
+/// happens when this value is dropped, without our locks.
+#[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
     done: Done<T>,
@@ -96,36 +98,36 @@ pub(crate) struct Aftermath<'a, T> {
     has_synced: bool,
 }
 
-/// What was there at the beginning, and was not told yet.
+/// The initial objects that were not delivered yet.
 struct Beginning<T> {
-    /// In its newest state, unless the queue is behind.
+    /// In its newest state, unless `is_behind`.
     next: Entry<T>,
     rest: Walk<T>,
 }
 
-/// What the listener is to be reminded of.
+/// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// What has changed since, of which it hears anyway.
+    /// Keys that have changed since. The subscriber receives these changes anyway.
     changed: HashSet<ObjectKey>,
 }
 
-/// What a listener is told: a change of the object of that key.
+/// A change of the object with this key.
 pub(super) type Told<T> = (ObjectKey, Change<Guarded<T>>);
 
-/// What there is to take out.
+/// The result of a pop.
 enum Popped<T> {
     Told(Told<T>),
     Nothing,
-    /// Much was passed over, and there is more to look at.
+    /// Many entries were skipped, and more have to be checked.
     Unfinished,
 }
 
-/// So much is passed over under the lock at a time.
+/// The number of entries that are skipped in one critical section.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
-    /// `resync` is how often to remind the listener of all objects.
+    /// `resync` is the resync period.
     pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,
@@ -147,8 +149,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), _user: user }
     }
 
-    /// Tells the listener what is there, before all changes and after what it began with before. Nothing may have been told to it of
-    /// these objects before.
+    /// Adds initial objects: before all changes, and after earlier initial objects. None of them may have been
+    /// delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -165,7 +167,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
         let aftermath = self.change(|state| {
-            // Who was told of the end is told nothing after it. A write that was under way as the runtime went may end later.
+            // After the end was delivered, nothing else is. A write that was in progress when the runtime shut down may
+            // end later.
             if state.is_closed {
                 return;
             }
@@ -179,7 +182,7 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Tells the listener of all these again, unless it is still busy with such a round, or with its beginning.
+    /// Starts a resync, unless one is in progress or the subscriber is still reading the initial objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -192,17 +195,17 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// All initial events are in.
+    /// All initial objects have been added.
     pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Nothing more will come.
+    /// Ends the queue: nothing more will be added.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
 
-    /// The listener is gone: what waits is for nobody.
+    /// The subscriber is gone: drops all waiting events.
     pub(crate) fn hang_up(&self) {
         let mut left = None;
         let aftermath = self.change(|state| {
@@ -211,7 +214,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // The objects are a user's, and are dropped here, under no lock.
+        // Users' objects, dropped without the lock.
         drop((left, aftermath));
     }
 
@@ -238,7 +241,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Whether the time has come; and if so, sets the next one.
+    /// Returns whether a resync is due. If so, schedules the next one.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -260,7 +263,7 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// It takes part in tokio's budget, and comes back for the rest where it has much to pass over, so that other tasks get their turn.
+    /// Takes part in tokio's budget. If many entries have to be skipped, it wakes itself and yields to other tasks.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -282,9 +285,10 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// What is next, and whether nothing will be. If it may be, that is who waits for it.
+    /// Takes the next event. Also returns whether the queue has ended. If the queue is empty and has not ended, `waker`
+    /// is stored.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
-        // A waker is a user's code, and is cloned and dropped under no lock.
+        // A waker is user code, so it is cloned and dropped without the lock.
         let waker = waker.cloned();
         let mut state = self.lock();
         let popped = state.pop();
@@ -314,7 +318,6 @@ impl<T: Object> Queue<T> {
         self.leave(state, waker)
     }
 
-    /// Releases the lock.
     fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> Aftermath<'_, T> {
         state.take_spent();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
@@ -339,7 +342,7 @@ impl<T> Drop for Aftermath<'_, T> {
 }
 
 impl<T: Object> State<T> {
-    /// A period so long that the clock cannot count it is never.
+    /// A period that exceeds the range of the clock disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
@@ -355,7 +358,7 @@ impl<T: Object> State<T> {
         self.done.untold.extend(untold.map(|untold| untold.object));
     }
 
-    /// The beginning first, then what has changed, and only then reminders.
+    /// Initial objects come first, then changes, then resyncs.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -400,8 +403,8 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Brings what is next of the beginning to its newest state. What is gone is left out, so that there is something to tell as
-    /// long as there is a beginning, unless the queue is behind; and another object by the same name is none of the beginning.
+    /// Brings the next initial object to its newest state, and skips deleted ones. So the next one can be delivered as
+    /// long as there is one, unless `is_behind` is set. A re-created object of the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -419,20 +422,21 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Moves what has been read of the walks to what is dropped under no lock.
+    /// Collects the pages that walks have read, to drop them without the lock.
     fn take_spent(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
         walks.for_each(|walk| self.done.pages.extend(walk.take_spent()));
     }
 
-    /// Whether the listener is through with its beginning, of which all is there.
+    /// Whether the subscriber has handled all initial objects.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// How much waits: an upper bound as long as there is a beginning or a reminder, of which some may have changed.
+    /// The number of waiting events. It is an upper bound while initial objects or a resync are in progress, since some
+    /// may have changed.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -442,7 +446,7 @@ impl<T: Object> State<T> {
 }
 
 impl<T> Reminder<T> {
-    /// It hears of that object anyway. Of others there may be any number by the time that it is through.
+    /// Leaves the object out of the resync, since the subscriber receives a change of it anyway.
     fn leave_out(&mut self, key: &ObjectKey) {
         if self.rest.has(key) {
             self.changed.insert(key.clone());
@@ -469,7 +473,7 @@ fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
 }
 
 impl<T: Object> Seen<T> {
-    /// To be compared with those that were hashed in the same way.
+    /// Only states with the same hasher can be compared.
     pub(crate) fn new(object: Guarded<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

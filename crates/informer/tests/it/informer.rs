@@ -511,7 +511,7 @@ fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
         assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::RuntimeGone }));
         runtime().block_on(async {
             let error = informer.wait_for_sync().await.unwrap_err().to_string();
-            assert_eq!(error, r#"the informer "Pod" has ended: its runtime is gone"#);
+            assert_eq!(error, r#"the informer "Pod" has ended: its runtime was shut down"#);
             assert_eq!(informer.lister().wait_for("9").await, Err(NotReached::Stopped));
             informer.shutdown().await;
         });

@@ -1,4 +1,4 @@
-//! Disks that are full, and slow.
+//! Full and slow disks.
 
 #[path = "../../../../controller/tests/it/log.rs"]
 mod log;
@@ -14,7 +14,7 @@ use self::log::Log;
 use super::Lines;
 use crate::recorder::line::{Line, Record};
 
-/// One with so much room, which takes nothing before it is let go.
+/// A disk with limited space, which accepts nothing until it is released.
 #[derive(Clone)]
 struct Disk {
     room: usize,
@@ -27,7 +27,7 @@ impl Disk {
         Self { room, held, file: Arc::default() }
     }
 
-    /// The whole lines of the file, up to that which says why there are no more.
+    /// Returns the complete lines of the file, up to the one that ends it.
     fn read(&self) -> (Vec<Line>, Option<String>) {
         let file = self.file.lock().unwrap();
         let (mut rest, mut lines) = (file.get_ref().as_slice(), Vec::new());
@@ -113,7 +113,7 @@ async fn a_disk_that_is_slow_holds_up_nobody_and_the_recording_ends_where_it_was
     assert_eq!(lines.end().await.unwrap_err().to_string(), "the disk is too slow");
     assert_eq!(log.count("goes no further"), 1);
     let (whole, why) = disk.read();
-    // The thread may have taken up one before the disk held it.
+    // The thread may have taken a line before the disk blocked.
     assert!((7..=8).contains(&whole.len()), "{}", whole.len());
     assert!(whole.iter().zip(0..).all(|(read, number)| *read == line(number, &body)));
     assert_eq!(why.unwrap(), "the disk is too slow");

@@ -1,4 +1,4 @@
-//! How a queue passes over what is gone, and when it runs a user's code.
+//! How a queue skips deleted objects, and when it runs user code.
 
 use std::future::Future;
 use std::pin::pin;
@@ -34,7 +34,7 @@ fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
     (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// How often it was put off before there is nothing to wait for but news, or something to tell.
+/// Returns how often a poll was deferred before the queue was empty or had an event.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -75,7 +75,7 @@ fn nobody_is_woken_under_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// However long it does not come, and however many objects come and go meanwhile.
+/// Holds however long the listener waits and however many objects come and go.
 #[test]
 fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
     let (cache, queue) = (cache(2), queue());
@@ -113,7 +113,7 @@ fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // With what it is told, it passes over as much at most.
+        // Including the delivered event, it skips at most this many.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {
