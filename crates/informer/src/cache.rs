@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::panic::isolated;
-use crate::publisher::is_succeeded;
+use crate::publisher::was_replaced;
 use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
@@ -34,7 +34,7 @@ use writes::{Indexed, Refused, Replaced, take};
 pub use history::{HistoryGuard, Remembered};
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
-pub(crate) use writes::{Written, last_of_each};
+pub(crate) use writes::{WriteResult, last_of_each};
 
 /// The name of the index of every [`Cache`] over the namespaces of objects.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -71,7 +71,7 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<Guarded<T>>>,
+    store: Arc<store::Store<CatchDrop<T>>>,
     /// Only changed by the holder of the writer lock of the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
@@ -127,7 +127,7 @@ impl<T: Object> Cache<T> {
     /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless its uid differs, in
     /// which case it is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
-        let object = Guarded::from(object);
+        let object = CatchDrop::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         // Dropped without the lock, because the objects are a user's.
@@ -142,8 +142,8 @@ impl<T: Object> Cache<T> {
                     (Ok(before), forgotten, None)
                 }
                 Err(refused) => {
-                    let Refused { error, entry, is_succeeded } = *refused;
-                    let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
+                    let Refused { error, entry, was_replaced } = *refused;
+                    let gone = if was_replaced { writer.write(take(&key), |_| {}) } else { None };
                     self.note([], [entry]);
                     let forgotten = self.record(earlier, version, || [(key.clone(), gone.clone(), None)].into_iter());
                     (Err(error), forgotten, gone)
@@ -151,7 +151,7 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before.map(|before| before.map(Guarded::into_arc))
+        before.map(|before| before.map(CatchDrop::into_arc))
     }
 
     /// Deletes the object with this key. Does nothing if there is none.
@@ -165,7 +165,7 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(noting);
         self.moved.announce();
-        before.map(Guarded::into_arc)
+        before.map(CatchDrop::into_arc)
     }
 
     /// Stores (`Some`) and deletes (`None`) several objects in one step, and returns the previous object for each:
@@ -181,10 +181,10 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
-        let changes = changes.into_iter().map(|(key, object)| (key, object.map(Guarded::from))).collect();
+        let changes = changes.into_iter().map(|(key, object)| (key, object.map(CatchDrop::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
-        let told = |written: Written<T>| written.refused.map_or(Ok(written.before.map(Guarded::into_arc)), Err);
-        written.map(told).collect()
+        let result = |written: WriteResult<T>| written.refused.map_or(Ok(written.before.map(CatchDrop::into_arc)), Err);
+        written.map(result).collect()
     }
 
     /// Replaces all objects in one step: no reader sees a partial replacement. An object that is already stored
@@ -195,22 +195,22 @@ impl<T: Object> Cache<T> {
     ///
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        let objects = last_of_each(objects.into_iter().map(Guarded::from).collect());
+        let objects = last_of_each(objects.into_iter().map(CatchDrop::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
-        let present = present.into_iter().map(|(_, old, new)| (old.map(Guarded::into_arc), new.into_arc()));
+        let present = present.into_iter().map(|(_, old, new)| (old.map(CatchDrop::into_arc), new.into_arc()));
         let deleted = deleted.into_iter().map(|(_, object)| object.into_arc());
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
     /// Sets the revision of the cache to `resource_version`, without any change.
     pub fn bookmark(&self, resource_version: &str) {
-        self.store.writer().tell(|current| version::advance(current, resource_version));
+        self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
     }
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key).map(Guarded::into_arc)
+        self.store.get(key).map(CatchDrop::into_arc)
     }
 
     /// Returns all objects, in no particular order.
@@ -383,10 +383,10 @@ impl<T: Object> Cache<T> {
     /// Works like [`transaction`](Self::transaction), and also adds entries for objects that could not be decoded.
     pub(crate) fn write_all(
         &self,
-        changes: Vec<(ObjectKey, Option<Guarded<T>>)>,
+        changes: Vec<(ObjectKey, Option<CatchDrop<T>>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
-    ) -> Vec<Written<T>> {
+    ) -> Vec<WriteResult<T>> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
                 Some(object) => self.put(indices, key, object),
@@ -402,25 +402,25 @@ impl<T: Object> Cache<T> {
                 let (write, refused, unindexed) = match write {
                     Ok(Indexed { write, unindexed }) => (Some(write), None, unindexed),
                     Err(refused) => {
-                        let Refused { error, entry, is_succeeded } = *refused;
+                        let Refused { error, entry, was_replaced } = *refused;
                         entries.push(entry);
-                        (is_succeeded.then(|| take(key)), Some(error), Vec::new())
+                        (was_replaced.then(|| take(key)), Some(error), Vec::new())
                     }
                 };
-                written.push((write.is_some(), Written { before: None, refused, unindexed }));
+                written.push((write.is_some(), WriteResult { before: None, refused, unindexed }));
                 writes.extend(write);
             }
-            let tell = |current: &mut String| version::advance(current, &revision.whole);
-            let mut before = writer.write_all(writes, tell).into_iter();
+            let set_version = |current: &mut String| version::advance(current, &revision.whole);
+            let mut before = writer.write_all(writes, set_version).into_iter();
             let written = written.into_iter().map(|(is_write, written)| match is_write {
-                true => Written { before: before.next().flatten(), ..written },
+                true => WriteResult { before: before.next().flatten(), ..written },
                 false => written,
             });
-            let written: Vec<Written<T>> = written.collect();
+            let written: Vec<WriteResult<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
             let forgotten = self.record(earlier, &revision.newest, || {
                 let steps = changes.iter().zip(&written);
-                steps.map(|((key, new), Written { before, refused, .. })| {
+                steps.map(|((key, new), WriteResult { before, refused, .. })| {
                     (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
                 })
             });
@@ -435,7 +435,7 @@ impl<T: Object> Cache<T> {
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<(ObjectKey, Guarded<T>)>,
+        objects: Vec<(ObjectKey, CatchDrop<T>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Replaced<T> {
@@ -452,9 +452,9 @@ impl<T: Object> Cache<T> {
                         failed.extend(unindexed);
                     }
                     Err(object) => {
-                        let Refused { entry, is_succeeded, .. } = *object;
+                        let Refused { entry, was_replaced, .. } = *object;
                         // The previous object stays, so that it does not look deleted.
-                        let known = if is_succeeded { None } else { self.store.get(&entry.key) };
+                        let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
@@ -462,17 +462,17 @@ impl<T: Object> Cache<T> {
                 }
             }
             let present = writes.iter().filter_map(|write| Some((write.key.clone(), write.value.clone()?)));
-            let present: Vec<(ObjectKey, Guarded<T>)> = present.collect();
+            let present: Vec<(ObjectKey, CatchDrop<T>)> = present.collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
-            let tell = |current: &mut String| {
+            let set_version = |current: &mut String| {
                 if version::is_older(&revision.whole, current) {
                     self.went_back.fetch_add(1, atomic::Ordering::Release);
                 }
                 version::set(current, &revision.whole);
             };
             let earlier = self.earlier();
-            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
+            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), set_version);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -519,8 +519,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Whether the cached object with this key was replaced by another object, which is the entry.
-    pub(crate) fn is_succeeded(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
-        is_succeeded(self.store.get(key).as_ref().map(|known| &***known), entry)
+    pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
+        was_replaced(self.store.get(key).as_ref().map(|known| &***known), entry)
     }
 
     /// Whether the cache is complete for the current namespaces and selectors.
@@ -545,7 +545,7 @@ impl<T: Object> Cache<T> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn store(&self) -> &Arc<store::Store<Guarded<T>>> {
+    pub(crate) fn store(&self) -> &Arc<store::Store<CatchDrop<T>>> {
         &self.store
     }
 

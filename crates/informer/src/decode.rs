@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::scan::Outline;
 
@@ -68,7 +68,7 @@ pub(crate) enum Decoded<T> {
 
 /// An object as a list or a watch delivered it, with its revision.
 #[derive(Clone)]
-pub(crate) struct Told<T> {
+pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
     /// The revision in the response, if the object has another one: a transform may have changed it, or the type does
     /// not keep it.
@@ -173,7 +173,7 @@ impl<T> Decoded<T> {
     }
 }
 
-impl<T: Object> Object for Decoded<Guarded<T>> {
+impl<T: Object> Object for Decoded<CatchDrop<T>> {
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Object(object) => object.metadata(),
@@ -182,13 +182,13 @@ impl<T: Object> Object for Decoded<Guarded<T>> {
     }
 }
 
-impl<T> From<Decoded<T>> for Told<T> {
+impl<T> From<Decoded<T>> for Observed<T> {
     fn from(object: Decoded<T>) -> Self {
         Self { object, resource_version: None, is_reshaped: false }
     }
 }
 
-impl<T: Object> Object for Told<Guarded<T>> {
+impl<T: Object> Object for Observed<CatchDrop<T>> {
     fn metadata(&self) -> &dyn Metadata {
         self.object.metadata()
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::decode::{Decoded, Told, decode, identity};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
+use crate::decode::{Decoded, Observed, decode, identity};
 use crate::panic::catch;
 use crate::scan::{Outline, Scanner};
 use crate::{Cache, Projection, Transform};
@@ -33,7 +33,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
     /// object is returned, which was pruned and transformed before. `is_anew` disables that: the versions may belong to
     /// another history of the server.
-    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Guarded<T>> {
+    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<CatchDrop<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
         match known {
@@ -43,7 +43,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// Returns the object of a watch event.
-    pub(crate) fn changed(&self, object: &RawObject) -> Told<Guarded<T>> {
+    pub(crate) fn changed(&self, object: &RawObject) -> Observed<CatchDrop<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
         let resource_version = match (object, &outline) {
@@ -52,7 +52,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         };
         let resource_version = resource_version.filter(|version| version != decoded.resource_version());
         let is_reshaped = resource_version.is_some();
-        Told { resource_version: resource_version.map(Cow::into_owned), object: decoded, is_reshaped }
+        Observed { resource_version: resource_version.map(Cow::into_owned), object: decoded, is_reshaped }
     }
 
     fn outline(&self, object: &RawObject) -> Option<Outline> {
@@ -64,7 +64,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     /// Returns the cached object with the same uid and resourceVersion. A uid is unique, and so is a resourceVersion
     /// within an object. An object that lacks either is always decoded.
-    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Guarded<T>> {
+    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<CatchDrop<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
         if uid.is_empty() || resource_version.is_empty() {
@@ -74,7 +74,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 
-    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Guarded<T>> {
+    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<CatchDrop<T>> {
         match decode(object, outline) {
             Decoded::Object(decoded) => self.transformed(decoded, object),
             Decoded::Undecodable(entry) => {
@@ -87,10 +87,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Guarded<T>> {
+    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<CatchDrop<T>> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
-        let decoded = Guarded::from(Arc::new(decoded));
+        let decoded = CatchDrop::from(Arc::new(decoded));
         // Ask once here: the cache and the subscribers ask later, when a panic would affect other objects as well.
         let asked = transformed.and_then(|_| catch(|| ask(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match asked {
@@ -100,7 +100,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Guarded<T>> {
+    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<CatchDrop<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object");
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))

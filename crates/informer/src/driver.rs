@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::offload::{drop_off_the_runtime, off_the_runtime};
 use self::requests::Requests;
-use crate::decode::Told;
+use crate::catch_drop::CatchDrop;
+use crate::decode::Observed;
 use crate::decoder::Decoder;
-use crate::guarded::Guarded;
 use crate::metrics::Metrics;
 use crate::namespaces::Place;
 use crate::on_error::ErrorHandlers;
 use crate::panic::caught;
-use crate::publisher::{Publisher, Telling};
+use crate::publisher::{Notifications, Publisher};
 use crate::reflector::{Command, Input, Output, Reflector};
 use crate::{IndexFailed, Projection, ReflectorError, StopCause, Transform};
 
@@ -43,7 +43,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) list_watch: L,
     /// The choice of selectors of the last list.
     pub(crate) choice: Arc<AtomicU64>,
-    pub(crate) reflector: Reflector<Told<Guarded<T>>>,
+    pub(crate) reflector: Reflector<Observed<CatchDrop<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) states: States,
     pub(crate) projection: Projection,
@@ -53,7 +53,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) limits: Limits,
 }
 
-type Fifo<T> = RealFifo<ObjectKey, Told<Guarded<T>>>;
+type Fifo<T> = RealFifo<ObjectKey, Observed<CatchDrop<T>>>;
 
 /// The maximum number of events that are read before other tasks run. It bounds the queue, which one task fills and
 /// empties. A larger list is stored off the runtime.
@@ -63,7 +63,7 @@ const BATCH: usize = 32;
 const CALLS: usize = 16;
 
 /// The number of notifications of changes before other tasks run.
-const TOLD: usize = 512;
+const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Follows the source until told to stop.
@@ -91,12 +91,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             choice,
             reflector,
             publisher,
-            fifo: RealFifo::new(|told: &Told<Guarded<T>>| Ok(told.key()), RealFifoConfig::default()),
+            fifo: RealFifo::new(|observed: &Observed<CatchDrop<T>>| Ok(observed.key()), RealFifoConfig::default()),
             states,
             on_error,
             metrics,
-            taken: 0,
-            told: 0,
+            stored: 0,
+            notified: 0,
         };
         steps.go(&mut requests, &stop).await;
         // It may hold the objects of a list.
@@ -109,15 +109,15 @@ struct Steps<T> {
     name: String,
     place: Place,
     choice: Arc<AtomicU64>,
-    reflector: Reflector<Told<Guarded<T>>>,
+    reflector: Reflector<Observed<CatchDrop<T>>>,
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
     /// The number of stored changes, and of notifications, since other tasks ran.
-    taken: usize,
-    told: usize,
+    stored: usize,
+    notified: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
@@ -142,7 +142,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 let Some(input) = requests.ready() else { break };
                 command = self.step(input);
             }
-            self.take_up().await;
+            self.process_queue().await;
         }
     }
 
@@ -154,7 +154,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         command
     }
 
-    fn step(&mut self, input: Input<Told<Guarded<T>>>) -> Command {
+    fn step(&mut self, input: Input<Observed<CatchDrop<T>>>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
         if let Some(metrics) = &mut self.metrics {
@@ -168,7 +168,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             drop_off_the_runtime(step.discarded);
         }
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output)) {
-            tracing::error!(informer = %self.name, %error, "an object is not taken up");
+            tracing::error!(informer = %self.name, %error, "cannot queue an object");
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.queued(self.fifo.len());
@@ -186,20 +186,20 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    fn enqueue(&mut self, output: Output<Told<Guarded<T>>>) -> Result<(), StoreError> {
+    fn enqueue(&mut self, output: Output<Observed<CatchDrop<T>>>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
                 self.fifo.replace(objects, &resource_version)
             }
             Output::Added { object, resource_version } => {
-                self.fifo.add(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.add(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Updated { object, resource_version } => {
-                self.fifo.update(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.update(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Deleted { object, resource_version } => {
-                self.fifo.delete(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.delete(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Bookmark { resource_version } => {
                 self.fifo.bookmark(&resource_version);
@@ -209,15 +209,15 @@ impl<T: Object + DeserializeOwned> Steps<T> {
     }
 
     /// Processes the queue: stores each batch and then notifies the subscribers. Yields to other tasks in between.
-    async fn take_up(&mut self) {
+    async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
-            if self.taken >= most {
-                self.taken = 0;
+            if self.stored >= most {
+                self.stored = 0;
                 yield_now().await;
             }
-            let Some(batch) = self.fifo.pop_batch(most.saturating_sub(self.taken).max(1)) else { break };
-            self.taken += batch.items.len();
+            let Some(batch) = self.fifo.pop_batch(most.saturating_sub(self.stored).max(1)) else { break };
+            self.stored += batch.items.len();
             if let Some(metrics) = &mut self.metrics {
                 metrics.queued(self.fifo.len());
             }
@@ -229,17 +229,17 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             let turn = publisher.turn().await;
             let unindexed = if is_large {
                 off_the_runtime(move || {
-                    let mut telling = publisher.apply(&place, choice, batch);
-                    let unindexed = telling.take_unindexed();
-                    publisher.tell(telling);
+                    let mut notifications = publisher.apply(&place, choice, batch);
+                    let unindexed = notifications.take_unindexed();
+                    publisher.notify(notifications);
                     drop(turn);
                     unindexed
                 })
                 .await
             } else {
-                let mut telling = publisher.apply(&place, choice, batch);
-                let unindexed = telling.take_unindexed();
-                self.tell(telling).await;
+                let mut notifications = publisher.apply(&place, choice, batch);
+                let unindexed = notifications.take_unindexed();
+                self.notify(notifications).await;
                 drop(turn);
                 unindexed
             };
@@ -263,19 +263,19 @@ impl<T: Object + DeserializeOwned> Steps<T> {
     }
 
     /// Notifies the subscribers of a change, in chunks.
-    async fn tell(&mut self, mut telling: Telling<T>) {
-        while let Some(changes) = telling.step() {
-            self.told += changes;
-            if self.told >= TOLD {
-                self.told = 0;
+    async fn notify(&mut self, mut notifications: Notifications<T>) {
+        while let Some(changes) = notifications.step() {
+            self.notified += changes;
+            if self.notified >= NOTIFICATIONS {
+                self.notified = 0;
                 yield_now().await;
             }
         }
-        self.publisher.told(telling);
+        self.publisher.delivered(notifications);
     }
 }
 
-type Entry<T> = Item<ObjectKey, Told<Guarded<T>>>;
+type Entry<T> = Item<ObjectKey, Observed<CatchDrop<T>>>;
 
 fn len<T>(item: &Entry<T>) -> usize {
     match item {
@@ -326,7 +326,7 @@ pub(crate) fn run<T: Object>(
         end.cause = match caught(work).await {
             Ok(()) => StopCause::ShutDown,
             Err(message) => {
-                tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
+                tracing::error!(informer = name, panic = message, "the informer panicked and has ended");
                 StopCause::Panicked { message }
             }
         };

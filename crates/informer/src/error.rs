@@ -83,11 +83,11 @@ pub enum ReflectorError {
     /// the cache takes over its state. A revision from [`not_older_than`](crate::ReflectorConfig::not_older_than) is an exception: the
     /// reflector waits until the server reaches it.
     #[error(
-        "the server returned its state at the resourceVersion {told}, but {known} was seen before: it lags, or was restored from a backup, which is accepted after a minute"
+        "the server returned its state at the resourceVersion {returned}, but {known} was seen before: it lags, or was restored from a backup, which is accepted after a minute"
     )]
     WentBack {
         /// The revision of the older state.
-        told: String,
+        returned: String,
         /// The revision that was seen before.
         known: String,
     },

@@ -138,52 +138,48 @@ enum Worker {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Calls `handler` with each event of a subscription, in a task of its own, until the guard is dropped or the informer
-    /// has stopped.
+    /// Subscribes, and calls `handler` with each event in a task of its own, until the guard is dropped or the informer has stopped.
     ///
-    /// An event at which the handler panics is skipped, and after a second the next one follows.
+    /// If the handler panics on an event, the event is skipped, and the next one follows after a second.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn add_event_handler(&self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
-        self.handle(self.subscribe(), handler)
+        self.subscribe().handle(handler)
     }
+}
 
-    /// Calls `handler` with the events of this subscription to the informer, such as one with
-    /// [a resync period of its own](Subscription::set_resync).
+impl<T: Object> Subscription<T> {
+    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use it for a subscription
+    /// with settings of its own, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
-    pub fn handle(&self, subscription: Subscription<T>, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
-        let synced = subscription.sync_handle();
-        let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
+    /// Panics outside of a tokio runtime.
+    pub fn handle(self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
+        let synced = self.sync_handle();
+        let task = tokio::spawn(handle(self, handler));
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription to the informer on a thread of its own, where it may block. It needs no
-    /// runtime. What waits meanwhile waits in the subscription, by whose rules it is bounded.
+    /// Calls `handler` with the events of this subscription on a thread of its own, where it may block. It needs no runtime. Meanwhile
+    /// events wait in the subscription, which is bounded as described there.
     ///
     /// # Errors
     ///
-    /// That of the operating system, if it gives no thread.
-    pub fn handle_on_thread(
-        &self,
-        mut subscription: Subscription<T>,
-        handler: impl ResourceEventHandler<T>,
-    ) -> io::Result<HandlerGuard> {
-        let synced = subscription.sync_handle();
-        let queue = Arc::downgrade(&subscription.queue());
-        let informer = self.name().to_owned();
+    /// Returns the error of the operating system if it cannot start a thread.
+    pub fn handle_on_thread(mut self, handler: impl ResourceEventHandler<T>) -> io::Result<HandlerGuard> {
+        let synced = self.sync_handle();
+        let queue = Arc::downgrade(&self.queue());
         let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
         thread::Builder::new().name("informer-handler".into()).spawn(move || {
-            while let Some(event) = subscription.blocking_next() {
-                if !call(&informer, &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+            while let Some(event) = self.blocking_next() {
+                if !call(self.informer(), &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
                     break;
                 }
             }
-            drop((subscription, handler));
+            drop((self, handler));
             // The guard may be gone.
             let _ = end.send(());
         })?;
@@ -253,9 +249,9 @@ impl fmt::Debug for HandlerGuard {
 /// The pause after a panic of a handler.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
+async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     while let Some(event) = events.next().await {
-        if !call(&informer, &handler, &event) {
+        if !call(events.informer(), &handler, &event) {
             sleep(AFTER_PANIC).await;
         }
         tokio::task::coop::consume_budget().await;
@@ -270,7 +266,7 @@ fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event
         ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
     });
     if let Err(panic) = &handled {
-        tracing::error!(%informer, ?event, panic, "an event handler panicked, and the event is skipped");
+        tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     handled.is_ok()
 }

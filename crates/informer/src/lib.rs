@@ -152,6 +152,7 @@
 //!    subscriber takes its own time. It reads the initial objects from a snapshot, as it asks for them.
 
 mod cache;
+mod catch_drop;
 mod compact;
 mod config;
 mod decode;
@@ -162,7 +163,6 @@ mod event;
 mod factory;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod guarded;
 mod handler;
 mod lister;
 mod metrics;

@@ -16,7 +16,7 @@ use crate::{InformerState, ReflectorError};
 const LABELS: &[&str] = &["name", "group", "version", "resource"];
 const ITEMS: MetricKind = MetricKind::Histogram(&[0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);
 
-static LISTS: Metric = metric(MetricKind::Counter, "reflector_lists_total", "Lists that were begun");
+static LISTS: Metric = metric(MetricKind::Counter, "reflector_lists_total", "Lists that started");
 static LIST_DURATION: Metric = metric(
     MetricKind::Histogram(&[
         0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
@@ -24,43 +24,40 @@ static LIST_DURATION: Metric = metric(
     "reflector_list_duration_seconds",
     "How long lists took, decoding included",
 );
-static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "How many objects lists held");
-static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Watches that were asked for");
+static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "Number of objects in lists");
+static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Requested watches");
 static SHORT_WATCHES: Metric =
-    metric(MetricKind::Counter, "reflector_short_watches_total", "Watches that ended when they had hardly begun");
+    metric(MetricKind::Counter, "reflector_short_watches_total", "Watches that ended as soon as they began");
 static WATCH_DURATION: Metric = metric(
     MetricKind::Histogram(&[0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0]),
     "reflector_watch_duration_seconds",
     "How long watches were open",
 );
 static ITEMS_PER_WATCH: Metric =
-    metric(ITEMS, "reflector_items_per_watch", "How many events watches brought, bookmarks included");
+    metric(ITEMS, "reflector_items_per_watch", "Number of events in watches, bookmarks included");
 static LAST_RESOURCE_VERSION: Metric = metric(
     MetricKind::MaxGauge,
     "reflector_last_resource_version",
-    "The 15 last digits of the resourceVersion up to which everything has come",
+    "Last 15 digits of the resourceVersion up to which everything was received",
 );
-static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items on their way into the cache");
+static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items queued on their way into the cache");
 static PROCESSING_LATENCY: Metric = metric(
     MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
     "informer_processing_latency_seconds",
-    "How long it took to take a batch up and to tell all subscribers",
+    "How long it took to store a batch and to notify all subscribers",
 );
 static STORE_RESOURCE_VERSION: Metric = metric(
     MetricKind::MaxGauge,
     "informer_store_resource_version",
-    "The 15 last digits of the resourceVersion of the cache",
+    "Last 15 digits of the resourceVersion of the cache",
 );
-static PENDING: Metric = metric(
-    MetricKind::Gauge,
-    "informer_pending_notifications",
-    "Events that wait for subscribers, of all of them together",
-);
+static PENDING: Metric =
+    metric(MetricKind::Gauge, "informer_pending_notifications", "Events that wait in all subscriptions together");
 static UNDECODABLE: Metric =
     metric(MetricKind::Gauge, "informer_undecodable_objects", "Objects that cannot be decoded");
 static DEGRADED: Metric =
-    metric(MetricKind::Gauge, "informer_degraded_seconds", "For how long the informer has not been able to go on");
-static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed, and watches");
+    metric(MetricKind::Gauge, "informer_degraded_seconds", "How long the informer has been degraded");
+static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed and watches");
 
 static INDEX_FAILURES: Metric = Metric {
     name: "informer_index_failures_total",

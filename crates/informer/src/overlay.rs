@@ -151,7 +151,7 @@ impl<T: Object> Overlay<T> {
     /// Returns `false` and ignores the object if its resourceVersion is not a number, since the overlay could not tell
     /// when the cache has caught up.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
-        self.take_up(object.into(), false)
+        self.record(object.into(), false)
     }
 
     /// Reports the deletion of an object, with its last known state. If the object still waits for finalizers, use
@@ -159,10 +159,10 @@ impl<T: Object> Overlay<T> {
     ///
     /// Returns `false` as [`wrote`](Self::wrote) does.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
-        self.take_up(object.into(), true)
+        self.record(object.into(), true)
     }
 
-    fn take_up(&self, object: Arc<T>, is_deleted: bool) -> bool {
+    fn record(&self, object: Arc<T>, is_deleted: bool) -> bool {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();

@@ -10,13 +10,13 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
-use crate::cache::parts::{Demand, Parts, Told as Reached};
+use crate::cache::parts::{Demand, Parts, Progress};
 use crate::cache::version::is_older;
-use crate::cache::{Written, last_of_each};
-use crate::decode::{Decoded, Told};
-use crate::guarded::Guarded;
+use crate::cache::{WriteResult, last_of_each};
+use crate::catch_drop::CatchDrop;
+use crate::decode::{Decoded, Observed};
 use crate::namespaces::{Followed, Place};
-use crate::subscription::{Aftermath, Entry, News, Queue, Seen, Walk};
+use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, Walk};
 use crate::user::User;
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
@@ -48,30 +48,30 @@ struct Audience<T> {
     is_closed: bool,
 }
 
-type Change<T> = Delta<ObjectKey, Told<Guarded<T>>>;
+type ObservedDelta<T> = Delta<ObjectKey, Observed<CatchDrop<T>>>;
 
 /// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
-enum Next<T> {
-    Present(Guarded<T>),
-    Gone { last: Option<Guarded<T>>, final_state_known: bool },
+enum NewState<T> {
+    Present(CatchDrop<T>),
+    Gone { last: Option<CatchDrop<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
-impl<T: Object> Next<T> {
-    fn of(delta: Change<T>) -> Self {
+impl<T: Object> NewState<T> {
+    fn of(delta: ObservedDelta<T>) -> Self {
         match delta {
             Delta::Deleted(deleted) => {
                 let is_tombstone = deleted.is_tombstone();
-                match deleted.into_object().map(|told| told.object) {
+                match deleted.into_object().map(|observed| observed.object) {
                     Some(Decoded::Object(last)) => Self::Gone { last: Some(last), final_state_known: !is_tombstone },
                     Some(Decoded::Undecodable(_)) | None => Self::Gone { last: None, final_state_known: false },
                 }
             }
-            Delta::Added(told) | Delta::Updated(told) | Delta::Replaced(told) | Delta::Sync(told) => {
-                match told.object {
+            Delta::Added(observed) | Delta::Updated(observed) | Delta::Replaced(observed) | Delta::Sync(observed) => {
+                match observed.object {
                     Decoded::Object(object) => Self::Present(object),
                     Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
                 }
@@ -79,7 +79,7 @@ impl<T: Object> Next<T> {
         }
     }
 
-    fn object(&self) -> Option<&Guarded<T>> {
+    fn object(&self) -> Option<&CatchDrop<T>> {
         match self {
             Self::Present(object) => Some(object),
             _ => None,
@@ -144,9 +144,10 @@ impl<T: Object> Publisher<T> {
                 let written = cache.write_all(changes, Vec::new(), &revision);
                 (written, cache.forget(&revision.newest))
             });
-            let news = gone.into_iter().zip(written);
-            let news = news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
-            self.tell(Telling { queues, news, ..Telling::nothing() });
+            let notifications = gone.into_iter().zip(written);
+            let notifications =
+                notifications.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
+            self.notify(Notifications { queues, notifications, ..Notifications::nothing() });
         }
         // Only now: a task that waits for the change must find no object of removed namespaces.
         self.cache.change_parts(|parts| parts.follow(followed));
@@ -158,18 +159,23 @@ impl<T: Object> Publisher<T> {
 
     /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the choice of
     /// selectors of the last list. Needs the [turn](Self::turn), until the returned value was processed.
-    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) -> Telling<T> {
-        let mut telling = Telling::nothing();
+    pub(crate) fn apply(
+        &self,
+        place: &Place,
+        choice: u64,
+        batch: Batch<ObjectKey, Observed<CatchDrop<T>>>,
+    ) -> Notifications<T> {
+        let mut notifications = Notifications::nothing();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // Comes alone in a batch.
                 Item::ReplacedAll { objects, resource_version } => {
-                    telling = self.replace(place, choice, objects, &resource_version);
+                    notifications = self.replace(place, choice, objects, &resource_version);
                 }
                 Item::Bookmark { resource_version } => {
-                    let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+                    let revision = self.cache.parts().reach(place, Progress::Change(&resource_version));
                     self.cache.parts().stored(place);
                     self.cache.bookmark(&revision.whole);
                 }
@@ -180,21 +186,27 @@ impl<T: Object> Publisher<T> {
             }
         }
         if !deltas.is_empty() {
-            telling = self.apply_deltas(place, deltas);
+            notifications = self.apply_deltas(place, deltas);
         }
-        telling
+        notifications
     }
 
-    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) -> Telling<T> {
+    fn replace(
+        &self,
+        place: &Place,
+        choice: u64,
+        listed: Vec<Observed<CatchDrop<T>>>,
+        resource_version: &str,
+    ) -> Notifications<T> {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
-        for told in listed {
-            match told.object {
+        for observed in listed {
+            match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // The last good state stays, so that it does not look deleted.
                     let known = self.cache.store().get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&***known), &entry.0)));
+                    objects.extend(known.filter(|known| !was_replaced(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
@@ -203,7 +215,7 @@ impl<T: Object> Publisher<T> {
             let mut parts = self.cache.parts();
             let is_first = !self.has_synced() && parts.is_first(place);
             let goes_back = parts.is_ahead(place, resource_version);
-            (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
+            (is_first, goes_back, parts.reach(place, Progress::List(resource_version)))
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
@@ -222,7 +234,7 @@ impl<T: Object> Publisher<T> {
             self.cache.history_went_back();
         }
         let unindexed = replaced.unindexed;
-        let mut telling = Telling::nothing();
+        let mut notifications = Notifications::nothing();
         if is_first {
             // No subscriber has received anything of this part, so they all start with the list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
@@ -230,14 +242,14 @@ impl<T: Object> Publisher<T> {
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.gone_unseen(object)));
             // Unchanged objects of a list are not delivered.
-            let is_news = |(_, old, new): &(_, Option<Guarded<T>>, Guarded<T>)| {
+            let is_change = |(_, old, new): &(_, Option<CatchDrop<T>>, CatchDrop<T>)| {
                 old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
             };
-            let present = replaced.present.into_iter().filter(is_news);
-            let news = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
-            telling = Telling { queues, news, ..Telling::nothing() };
+            let present = replaced.present.into_iter().filter(is_change);
+            let changes = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
+            notifications = Notifications { queues, notifications: changes, ..Notifications::nothing() };
         }
-        Telling { listed: Some((place.clone(), choice)), unindexed, ..telling }
+        Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
     /// Returns the maximum size of a batch, so that index functions are called at most `calls` times.
@@ -248,14 +260,14 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Delivers all remaining changes.
-    pub(crate) fn tell(&self, mut telling: Telling<T>) {
-        while telling.step().is_some() {}
-        self.told(telling);
+    pub(crate) fn notify(&self, mut notifications: Notifications<T>) {
+        while notifications.step().is_some() {}
+        self.delivered(notifications);
     }
 
     /// All changes were delivered.
-    pub(crate) fn told(&self, telling: Telling<T>) {
-        if let Some((place, choice)) = telling.listed {
+    pub(crate) fn delivered(&self, notifications: Notifications<T>) {
+        if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
             self.sync();
         }
@@ -274,73 +286,73 @@ impl<T: Object> Publisher<T> {
         queues.iter().for_each(|queue| drop(queue.upstream_synced()));
     }
 
-    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) -> Telling<T> {
+    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, ObservedDelta<T>)>) -> Notifications<T> {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
-        let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
-        let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+        let resource_version = last.map(|observed| observed.resource_version().to_owned()).unwrap_or_default();
+        let revision = self.cache.parts().reach(place, Progress::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
-            if delta.object().is_some_and(|told| self.is_stale(&key, told)) {
+            if delta.object().is_some_and(|observed| self.is_stale(&key, observed)) {
                 tracing::debug!(informer = %self.name, %key, "ignoring an event that is older than the cached object");
                 continue;
             }
-            let next = Next::of(delta);
+            let next = NewState::of(delta);
             if let Some(entry) = next.undecodable() {
                 undecodable.push(entry.clone());
             }
             match next {
                 // The last good state stays, unless it belongs to another object, which is deleted.
-                Next::Undecodable(entry) if !self.cache.is_succeeded(&key, &entry) => {}
+                NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
         self.cache.parts().stored(place);
-        let (mut news, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
-        for ((key, next), Written { before, unindexed, .. }) in writes.into_iter().zip(written) {
+        let (mut notifications, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
+        for ((key, next), WriteResult { before, unindexed, .. }) in writes.into_iter().zip(written) {
             failed.extend(unindexed);
-            news.extend(self.news(next, before).map(|news| (key, news)));
+            notifications.extend(self.notification(next, before).map(|notifications| (key, notifications)));
         }
-        Telling { queues, news, unindexed: failed, ..Telling::nothing() }
+        Notifications { queues, notifications, unindexed: failed, ..Notifications::nothing() }
     }
 
     /// Whether the cache has a newer state, for example after a watch continued at a lagging replica.
-    fn is_stale(&self, key: &ObjectKey, told: &Told<Guarded<T>>) -> bool {
-        let told_version = told.object.resource_version();
-        !told.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(told_version, &known))
+    fn is_stale(&self, key: &ObjectKey, observed: &Observed<CatchDrop<T>>) -> bool {
+        let observed_version = observed.object.resource_version();
+        !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
     /// Returns the change for subscribers, given the previous object.
-    fn news(&self, next: Next<T>, before: Option<Guarded<T>>) -> Option<News<T>> {
+    fn notification(&self, next: NewState<T>, before: Option<CatchDrop<T>>) -> Option<Notification<T>> {
         match (next, before) {
-            (Next::Present(new), before) => Some(self.present(before, new)),
+            (NewState::Present(new), before) => Some(self.present(before, new)),
             // Subscribers did not know the object.
             (_, None) => None,
-            (Next::Gone { last: Some(last), final_state_known }, Some(known)) => {
-                Some(News::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
+            (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
+                Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
             }
             (_, Some(known)) => Some(self.gone_unseen(known)),
         }
     }
 
     /// An update is delivered even if the version is equal, because a watch event is a change.
-    fn present(&self, old: Option<Guarded<T>>, new: Guarded<T>) -> News<T> {
+    fn present(&self, old: Option<CatchDrop<T>>, new: CatchDrop<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
-            None => News::Added(new),
-            Some(old) => News::Updated { old: self.seen(old), new },
+            None => Notification::Added(new),
+            Some(old) => Notification::Updated { old: self.seen(old), new },
         }
     }
 
-    fn gone_unseen(&self, known: Guarded<T>) -> News<T> {
+    fn gone_unseen(&self, known: CatchDrop<T>) -> Notification<T> {
         let known = self.seen(known);
-        News::Deleted { last: known.clone(), known, final_state_known: false }
+        Notification::Deleted { last: known.clone(), known, final_state_known: false }
     }
 
-    fn seen(&self, object: Guarded<T>) -> Seen<T> {
-        Seen::new(object, &self.hasher)
+    fn seen(&self, object: CatchDrop<T>) -> HashedState<T> {
+        HashedState::new(object, &self.hasher)
     }
 
     /// Writes to the cache, and returns the subscribers that must receive the change.
@@ -448,20 +460,20 @@ impl<T: Object> Audience<T> {
 
 /// The changes that are stored and still have to be delivered to subscribers.
 #[must_use = "subscribers receive a change only through this"]
-pub(crate) struct Telling<T> {
+pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
-    news: Vec<(ObjectKey, News<T>)>,
+    notifications: Vec<(ObjectKey, Notification<T>)>,
     /// The number of deliveries of a chunk to a queue. All queues receive one chunk before the next one.
-    told: usize,
+    delivered: usize,
     /// A list of that part with that choice of selectors. It counts as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The index functions that failed on objects of the change.
     unindexed: Vec<IndexFailed>,
 }
 
-impl<T: Object> Telling<T> {
+impl<T: Object> Notifications<T> {
     fn nothing() -> Self {
-        Self { queues: Vec::new(), news: Vec::new(), told: 0, listed: None, unindexed: Vec::new() }
+        Self { queues: Vec::new(), notifications: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
     /// Takes the failures of index functions out, to be reported.
@@ -471,9 +483,9 @@ impl<T: Object> Telling<T> {
 
     /// Delivers one chunk to one queue. Returns the number of changes, or `None` if everything was delivered.
     pub(crate) fn step(&mut self) -> Option<usize> {
-        let chunk = self.news.chunks(CHUNK).nth(self.told.checked_div(self.queues.len())?)?;
-        self.queues[self.told % self.queues.len()].tell(chunk);
-        self.told += 1;
+        let chunk = self.notifications.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
+        self.queues[self.delivered % self.queues.len()].notify(chunk);
+        self.delivered += 1;
         Some(chunk.len())
     }
 }
@@ -485,6 +497,6 @@ fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
 }
 
 /// Whether the known object was replaced by another object of the same name, which cannot be decoded.
-pub(crate) fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
+pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -123,8 +123,8 @@ impl<L: ListWatch> Recorder<L> {
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
-    /// Records what another source of the same resource tells into the same file: that of each namespace, for an informer
-    /// [of several](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] tells it once more.
+    /// Records the responses of another source of the same resource in the same file, for an informer [of several
+    /// namespaces](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] replays them.
     ///
     /// ```
     /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
@@ -153,18 +153,19 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Panics
     ///
-    /// If it is a source of another resource: the file says of one alone what its objects are.
+    /// Panics if it is a source of another resource: a file describes only one.
     pub fn record<M: ListWatch<Object = L::Object>>(&self, list_watch: M) -> Recorder<M> {
         let (known, other) = (self.log.resource.gvr(), list_watch.api_resource().gvr());
-        assert!(known == other, "a recording of {known} cannot have {other} in it");
+        assert!(known == other, "a recording of {known} cannot contain {other}");
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Ready when the recording is complete: its recorders are gone, as with the end of their informer, and all that they told is in the file.
+    /// Completes when the recording is complete: all its recorders were dropped, for example by the end of their informer, and all entries
+    /// are in the file.
     ///
     /// # Errors
     ///
-    /// Why the recording ends before that, unless it has reached its bound.
+    /// Returns the error that stopped the recording. Reaching the size limit is not an error.
     ///
     /// # Cancel safety
     ///
@@ -204,7 +205,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A stream that is written down as it is read.
+/// A stream that is recorded as it is read.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

@@ -103,7 +103,7 @@ pub struct Reflector<T> {
     resource_version: String,
     /// The newest revision that other reflectors saw on the same server before this one started. Empty if there is
     /// none.
-    told_others: String,
+    known_elsewhere: String,
     /// The server does not have that revision, so the next request asks for the newest state.
     version_unavailable: bool,
     /// How often the server has returned an older state in a row, and since when.
@@ -250,7 +250,7 @@ impl<T: Object> Reflector<T> {
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
-            told_others: String::new(),
+            known_elsewhere: String::new(),
             version_unavailable: false,
             older: None,
             is_paginated: false,
@@ -266,10 +266,10 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Rejects states that are older than `told_others`, the newest revision that other reflectors saw on the same
+    /// Rejects states that are older than `known_elsewhere`, the newest revision that other reflectors saw on the same
     /// server.
-    pub(crate) fn after(self, told_others: String) -> Self {
-        Self { told_others, ..self }
+    pub(crate) fn after(self, known_elsewhere: String) -> Self {
+        Self { known_elsewhere, ..self }
     }
 
     /// Returns the first command.
@@ -372,26 +372,26 @@ impl<T: Object> Reflector<T> {
 
     /// Returns the lowest acceptable revision. It is empty if any revision is acceptable.
     fn floor(&self) -> &str {
-        let told = [&self.resource_version, &self.told_others];
-        told.into_iter().find(|told| !told.is_empty()).unwrap_or(&self.config.not_older_than)
+        let returned = [&self.resource_version, &self.known_elsewhere];
+        returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if a list of revision `told` is too old. Accepts it if the server has repeated it often enough.
-    fn goes_back(&mut self, now: Instant, told: &str) -> Option<ReflectorError> {
-        if !is_older(told, self.floor()) {
+    /// Returns an error if a list of revision `returned` is too old. Accepts it if the server has repeated it often enough.
+    fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
+        if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
         // A server can only go back behind a revision that it returned itself.
-        let is_its_own = !self.resource_version.is_empty() || !self.told_others.is_empty();
+        let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= INSISTS && now.saturating_duration_since(since) >= INSISTS_FOR {
             self.older = None;
             return None;
         }
         self.older = Some((times, since));
         self.version_unavailable = true;
-        Some(ReflectorError::WentBack { told: told.into(), known: self.floor().into() })
+        Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
     /// In whole seconds, as servers expect it.

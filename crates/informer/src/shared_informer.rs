@@ -157,10 +157,10 @@ impl<T: Object> SharedInformer<T> {
         let work = Arc::new(Work::new(&one, Covered::Several(namespaces.clone()), config));
         let make = {
             let work = work.clone();
-            move |place: &Place, told_others| {
+            move |place: &Place, known_elsewhere| {
                 let source = source(place.as_deref());
                 assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
-                work.driver(place, source, told_others)
+                work.driver(place, source, known_elsewhere)
             }
         };
         let (publisher, whole) = (work.publisher.clone(), work.whole.clone());
@@ -221,7 +221,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     fn subscription(&self, delivery: Delivery) -> Subscription<T> {
-        Subscription::new(self.queue(delivery), self.owner.publisher.resyncs_changed.clone())
+        Subscription::new(self.queue(delivery), self.owner.publisher.resyncs_changed.clone(), self.name().into())
     }
 
     fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {

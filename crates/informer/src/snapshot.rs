@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::{Pin, Reading};
 use crate::{NAMESPACE_INDEX, UnknownIndex};
 
@@ -49,7 +49,7 @@ pub use view::{View, Viewed};
 /// }
 /// ```
 pub struct Snapshot<T> {
-    pin: Pin<Guarded<T>>,
+    pin: Pin<CatchDrop<T>>,
     indices: Arc<Vec<Index<T>>>,
     resource_version: String,
 }
@@ -66,17 +66,17 @@ pub struct Difference<T> {
 }
 
 impl<T> Snapshot<T> {
-    pub(crate) fn new(pin: Pin<Guarded<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
+    pub(crate) fn new(pin: Pin<CatchDrop<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
         Self { pin, indices, resource_version }
     }
 
-    pub(crate) fn into_pin(self) -> Pin<Guarded<T>> {
+    pub(crate) fn into_pin(self) -> Pin<CatchDrop<T>> {
         self.pin
     }
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key).map(Guarded::into_arc)
+        self.pin.get(key).map(CatchDrop::into_arc)
     }
 
     /// Returns an iterator over the objects, in no particular order. It reads a few objects at a time.
@@ -210,11 +210,11 @@ impl<T> IntoIterator for &Snapshot<T> {
 
 /// An iterator over the objects of a [`Snapshot`]. It keeps the snapshot alive.
 pub struct Iter<T> {
-    objects: Reading<Guarded<T>, Guarded<T>>,
+    objects: Reading<CatchDrop<T>, CatchDrop<T>>,
 }
 
-fn difference<T>((key, old, new): (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>)) -> Difference<T> {
-    Difference { key, old: old.map(Guarded::into_arc), new: new.map(Guarded::into_arc) }
+fn difference<T>((key, old, new): (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>)) -> Difference<T> {
+    Difference { key, old: old.map(CatchDrop::into_arc), new: new.map(CatchDrop::into_arc) }
 }
 
 impl<T> Iterator for Iter<T> {
@@ -223,6 +223,6 @@ impl<T> Iterator for Iter<T> {
     fn next(&mut self) -> Option<Arc<T>> {
         let next = self.objects.next(|_, object| Some(object.clone()));
         drop(self.objects.take_spent());
-        next.map(Guarded::into_arc)
+        next.map(CatchDrop::into_arc)
     }
 }

@@ -20,11 +20,11 @@ use tokio::sync::{Notify, watch};
 
 pub use self::channel::EventChannel;
 pub use self::newest::NewestSubscription;
-use self::queue::Told;
-pub(crate) use self::queue::{Aftermath, News, Queue, Seen};
+use self::queue::KeyedChange;
+pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::ResourceEvent;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::panic::isolated;
 
 /// The events of an informer for one subscriber. Dropping it unsubscribes.
@@ -75,6 +75,8 @@ pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
     /// Notified when the resync period changes.
     resyncs_changed: Arc<Notify>,
+    /// The name of the informer, for logs.
+    informer: Arc<str>,
 }
 
 /// The backlog of a subscriber.
@@ -114,8 +116,12 @@ pub struct SyncHandle {
 }
 
 impl<T: Object> Subscription<T> {
-    pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>) -> Self {
-        Self { queue, resyncs_changed }
+    pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>, informer: Arc<str>) -> Self {
+        Self { queue, resyncs_changed, informer }
+    }
+
+    pub(crate) fn informer(&self) -> &str {
+        &self.informer
     }
 
     pub(crate) fn queue(&self) -> Arc<Queue<T>> {
@@ -183,7 +189,7 @@ impl<T: Object> Stream for Subscription<T> {
     type Item = ResourceEvent<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
-        self.queue.poll_next(context).map(|told| told.map(event))
+        self.queue.poll_next(context).map(|next| next.map(event))
     }
 }
 
@@ -210,13 +216,13 @@ impl SyncHandle {
     }
 }
 
-fn event<T: Object>((_, change): Told<T>) -> ResourceEvent<T> {
+fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => ResourceEvent::Added { object: object.into_arc(), is_initial },
         Change::Updated { old, new } => {
             let new = new.into_arc();
             // The queue of a `Subscription` keeps old states, so `old` is always set.
-            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), Guarded::into_arc), new }
+            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), CatchDrop::into_arc), new }
         }
         Change::Deleted { object, final_state_known } => {
             ResourceEvent::Deleted { object: object.into_arc(), final_state_known }

@@ -83,7 +83,7 @@ impl Counter {
     ) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (told, is_done) = (counts.clone(), done.subscribe());
-        let guard = informer.handle(subscription, Self { newest, wanted, counts, done });
+        let guard = subscription.handle(Self { newest, wanted, counts, done });
         Counted { counts: told, done: is_done, guard }
     }
 }

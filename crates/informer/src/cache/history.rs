@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::ObjectKey;
 
 use super::version::{is_number, is_older};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 
 /// A change that a cache remembers: see [`Cache::changes_since`](crate::Cache::changes_since).
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub struct Remembered<T> {
 }
 
 /// A key, the previous object and the new object.
-pub(super) type Step<T> = (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>);
+pub(super) type Step<T> = (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>);
 
 /// A remembered change.
 pub(crate) struct Past<T> {
     key: ObjectKey,
-    old: Option<Guarded<T>>,
-    new: Option<Guarded<T>>,
+    old: Option<CatchDrop<T>>,
+    new: Option<CatchDrop<T>>,
     resource_version: Arc<str>,
     /// The change came with a revision that the cache already had.
     is_at_rest: bool,
@@ -121,7 +121,7 @@ impl<T> History<T> {
             false => is_older(resource_version, &change.resource_version),
         };
         let later = self.changes.iter().filter(is_later);
-        (is_remembered && is_number(resource_version)).then(|| later.map(Past::told).collect())
+        (is_remembered && is_number(resource_version)).then(|| later.map(Past::to_remembered).collect())
     }
 
     fn trim(&mut self) -> VecDeque<Past<T>> {
@@ -195,7 +195,7 @@ impl<T> fmt::Debug for HistoryGuard<T> {
 }
 
 /// Whether both are the same object, or both are none.
-pub(super) fn is_same<T>(old: Option<&Guarded<T>>, new: Option<&Guarded<T>>) -> bool {
+pub(super) fn is_same<T>(old: Option<&CatchDrop<T>>, new: Option<&CatchDrop<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new),
         (old, new) => old.is_none() && new.is_none(),
@@ -209,9 +209,9 @@ impl<T> Default for History<T> {
 }
 
 impl<T> Past<T> {
-    fn told(&self) -> Remembered<T> {
-        let told = |object: &Option<Guarded<T>>| object.clone().map(Guarded::into_arc);
-        let (old, new, resource_version) = (told(&self.old), told(&self.new), self.resource_version.clone());
+    fn to_remembered(&self) -> Remembered<T> {
+        let cloned = |object: &Option<CatchDrop<T>>| object.clone().map(CatchDrop::into_arc);
+        let (old, new, resource_version) = (cloned(&self.old), cloned(&self.new), self.resource_version.clone());
         Remembered { key: self.key.clone(), old, new, resource_version }
     }
 }

@@ -9,7 +9,7 @@ use pintle_meta::{Object, ObjectKey};
 
 use super::Cache;
 use super::writes::{Indexed, Refused};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::store::{NAMESPACES, Write, Writer};
 use crate::{NAMESPACE_INDEX, Undecodable, UnknownIndex};
@@ -193,7 +193,7 @@ impl<T: Object> Cache<T> {
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
-        commit: impl FnOnce(&mut Writer<'_, Guarded<T>>, P) -> R,
+        commit: impl FnOnce(&mut Writer<'_, CatchDrop<T>>, P) -> R,
     ) -> R {
         loop {
             let indices = self.indices();
@@ -215,14 +215,14 @@ impl<T: Object> Cache<T> {
         &self,
         indices: &[Index<T>],
         key: &ObjectKey,
-        object: &Guarded<T>,
+        object: &CatchDrop<T>,
     ) -> Result<Indexed<T>, Box<Refused>> {
         let (values, mut unindexed) = indexing(self.address(), || values(indices, key, object));
         if self.is_strict && !unindexed.is_empty() {
             let error = unindexed.swap_remove(0);
             let entry = error.entry(&***object);
-            let is_succeeded = self.is_succeeded(key, &entry);
-            return Err(Box::new(Refused { error, entry, is_succeeded }));
+            let was_replaced = self.was_replaced(key, &entry);
+            return Err(Box::new(Refused { error, entry, was_replaced }));
         }
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use pintle_meta::Object;
 
 use super::Cache;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::Writer;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -27,7 +27,7 @@ pub(super) struct Noted {
 /// superseded versions, which may take as long as the commits did.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
-    pub(super) writer: Writer<'a, Guarded<T>>,
+    pub(super) writer: Writer<'a, CatchDrop<T>>,
 }
 
 impl Noted {

@@ -35,7 +35,7 @@ pub(crate) struct Demand {
 
 struct Part {
     /// The revision up to which the source has sent everything. Empty before the first list.
-    told: String,
+    revision: String,
     /// The revision up to which the store has everything.
     reached: String,
     /// The choice of selectors of the last list.
@@ -44,7 +44,7 @@ struct Part {
 
 /// Progress of a source.
 #[derive(Clone, Copy)]
-pub(crate) enum Told<'a> {
+pub(crate) enum Progress<'a> {
     /// A list, whose revision may be lower than the last one.
     List(&'a str),
     Change(&'a str),
@@ -62,34 +62,34 @@ impl Parts {
         self.has_changed = !self.parts.is_empty();
         self.parts.retain(|place, _| places.contains(place));
         for place in places {
-            let begun = || Part { told: String::new(), reached: String::new(), listed: None };
+            let begun = || Part { revision: String::new(), reached: String::new(), listed: None };
             self.parts.entry(place).or_insert_with(begun);
         }
     }
 
     /// Records the progress of a part's source, and returns the revision that the store has after storing it.
-    pub(crate) fn reach(&mut self, place: &Place, told: Told<'_>) -> Revision {
+    pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
-            match told {
-                Told::List(told) if version::is_older(told, &part.told) => {
-                    version::set(&mut part.told, told);
+            match revision {
+                Progress::List(revision) if version::is_older(revision, &part.revision) => {
+                    version::set(&mut part.revision, revision);
                     self.newest = self.greatest().into();
                 }
-                Told::List(told) => {
-                    version::set(&mut part.told, told);
-                    version::advance(&mut self.newest, told);
+                Progress::List(revision) => {
+                    version::set(&mut part.revision, revision);
+                    version::advance(&mut self.newest, revision);
                 }
-                Told::Change(told) => {
-                    version::advance(&mut part.told, told);
-                    version::advance(&mut self.newest, told);
+                Progress::Change(revision) => {
+                    version::advance(&mut part.revision, revision);
+                    version::advance(&mut self.newest, revision);
                 }
             }
         }
-        let (Told::List(told) | Told::Change(told)) = told;
+        let (Progress::List(revision) | Progress::Change(revision)) = revision;
         if self.parts.len() <= 1 {
-            return told.into();
+            return revision.into();
         }
-        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(told);
+        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(revision);
         Revision { whole: self.least(), newest: newest.into() }
     }
 
@@ -101,7 +101,7 @@ impl Parts {
     /// The store has everything that the source of a part has sent.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
-            part.reached.clone_from(&part.told);
+            part.reached.clone_from(&part.revision);
         }
     }
 
@@ -125,12 +125,12 @@ impl Parts {
     }
 
     fn versions(&self) -> impl Iterator<Item = &str> {
-        self.parts.values().map(|part| part.told.as_str())
+        self.parts.values().map(|part| part.revision.as_str())
     }
 
     /// Whether a part has a newer revision than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
-        self.parts.get(place).is_some_and(|part| version::is_older(of, &part.told))
+        self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
     /// Whether a list of the part is the first one, so that its objects are initial objects of all subscriptions.

@@ -32,18 +32,18 @@ pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
 
-/// Sets a revision to `told`, unless that is empty or older.
-pub(crate) fn advance(version: &mut String, told: &str) {
-    if !told.is_empty() && compare(told, version) != Some(Ordering::Less) {
-        set(version, told);
+/// Sets a revision to `revision`, unless that is empty or older.
+pub(crate) fn advance(version: &mut String, revision: &str) {
+    if !revision.is_empty() && compare(revision, version) != Some(Ordering::Less) {
+        set(version, revision);
     }
 }
 
-/// Sets a revision to `told`, even if that is older, unless it is empty.
-pub(crate) fn set(version: &mut String, told: &str) {
-    if !told.is_empty() {
+/// Sets a revision to `revision`, even if that is older, unless it is empty.
+pub(crate) fn set(version: &mut String, revision: &str) {
+    if !revision.is_empty() {
         version.clear();
-        version.push_str(told);
+        version.push_str(revision);
     }
 }
 
@@ -69,8 +69,10 @@ mod tests {
     #[test]
     fn a_version_goes_back_for_a_list_alone() {
         let mut version = String::new();
-        for (told, expected) in [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")] {
-            advance(&mut version, told);
+        for (revision, expected) in
+            [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")]
+        {
+            advance(&mut version, revision);
             assert_eq!(version, expected);
         }
         set(&mut version, "8");

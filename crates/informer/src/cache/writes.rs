@@ -4,14 +4,14 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::Write;
 use crate::{IndexFailed, Undecodable};
 
 /// The result of a change.
-pub(crate) struct Written<T> {
+pub(crate) struct WriteResult<T> {
     /// The previous object, if it was replaced or deleted.
-    pub(crate) before: Option<Guarded<T>>,
+    pub(crate) before: Option<CatchDrop<T>>,
     /// Why the object was not stored.
     pub(super) refused: Option<IndexFailed>,
     /// The index functions that failed on the object, which is stored without their values.
@@ -21,21 +21,21 @@ pub(crate) struct Written<T> {
 /// The result of a replacement.
 pub(crate) struct Replaced<T> {
     /// The objects that are not in the list, ordered by key.
-    pub(crate) deleted: Vec<(ObjectKey, Guarded<T>)>,
+    pub(crate) deleted: Vec<(ObjectKey, CatchDrop<T>)>,
     /// The objects of the list, each with the previous object of its key.
-    pub(crate) present: Vec<(ObjectKey, Option<Guarded<T>>, Guarded<T>)>,
+    pub(crate) present: Vec<(ObjectKey, Option<CatchDrop<T>>, CatchDrop<T>)>,
     /// The index functions that failed on objects of the list, which are stored without their values.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
 /// An object that is ready to be stored.
 pub(super) struct Indexed<T> {
-    pub(super) write: Write<Guarded<T>>,
+    pub(super) write: Write<CatchDrop<T>>,
     pub(super) unindexed: Vec<IndexFailed>,
 }
 
-impl<T> From<Write<Guarded<T>>> for Indexed<T> {
-    fn from(write: Write<Guarded<T>>) -> Self {
+impl<T> From<Write<CatchDrop<T>>> for Indexed<T> {
+    fn from(write: Write<CatchDrop<T>>) -> Self {
         Self { write, unindexed: Vec::new() }
     }
 }
@@ -45,17 +45,17 @@ pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
     /// The stored object is another object with the same key, which was deleted.
-    pub(super) is_succeeded: bool,
+    pub(super) was_replaced: bool,
 }
 
-pub(super) fn take<T>(key: &ObjectKey) -> Write<Guarded<T>> {
+pub(super) fn take<T>(key: &ObjectKey) -> Write<CatchDrop<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
 /// Keeps the last object of each key, in the order of the first occurrence of the keys.
-pub(crate) fn last_of_each<T: Object>(objects: Vec<Guarded<T>>) -> Vec<(ObjectKey, Guarded<T>)> {
+pub(crate) fn last_of_each<T: Object>(objects: Vec<CatchDrop<T>>) -> Vec<(ObjectKey, CatchDrop<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
-    let mut last: Vec<(ObjectKey, Guarded<T>)> = Vec::with_capacity(objects.len());
+    let mut last: Vec<(ObjectKey, CatchDrop<T>)> = Vec::with_capacity(objects.len());
     for object in objects {
         let key = object.key();
         match places.entry(key.clone()) {

@@ -59,7 +59,7 @@ impl Record {
         let head = [name, namespace, uid, resource_version];
         let mut ends = [0; 4];
         let size = u32::try_from(json.len()).ok().filter(|&size| size <= MOST);
-        let size = size.ok_or_else(|| serde_json::Error::custom("it is larger than 1 GiB"))?;
+        let size = size.ok_or_else(|| serde_json::Error::custom("the object is larger than 1 GiB"))?;
         let mut end = 0;
         for (text, at) in head.iter().zip(&mut ends) {
             end += text.len() as u32;

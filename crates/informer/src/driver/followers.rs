@@ -78,8 +78,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         for place in places {
             if !self.running.contains_key(&place) {
                 // Not the revision of the store, which is that of the part that is furthest behind.
-                let told_others = self.publisher.cache.parts().newest().to_owned();
-                let driver = (self.driver)(&place, told_others);
+                let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
+                let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
                 self.running.insert(place.clone(), stop.clone());
                 self.tasks.spawn(async move {

@@ -27,11 +27,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Runs `work` on another thread and waits for it. A panic of `work` is resumed here. If the future is dropped before
 /// the work has started, the work never starts.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    let place = Place::wait().await;
+    let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
-        drop(place);
+        drop(permit);
         // The caller may be gone.
         let _ = answer.send(done);
     });
@@ -100,20 +100,20 @@ fn run(job: &Job) {
 }
 
 /// The right to run one piece of work.
-struct Place(());
+struct Permit(());
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
-impl Place {
+impl Permit {
     /// Waits for a slot. `None` on a timeout. A waiting task owns nothing, so a task that is never polled again blocks
     /// no other.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {
                 let freed = FREED.notified();
-                if let Some(place) = Self::try_take() {
-                    return place;
+                if let Some(permit) = Self::try_take() {
+                    return permit;
                 }
                 freed.await;
             }
@@ -122,15 +122,15 @@ impl Place {
     }
 
     fn try_take() -> Option<Self> {
-        static PLACES: OnceLock<usize> = OnceLock::new();
-        let places = *PLACES.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
-        let next = |taken: usize| (taken < places).then(|| taken + 1);
+        static PERMITS: OnceLock<usize> = OnceLock::new();
+        let permits = *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
+        let next = |taken: usize| (taken < permits).then(|| taken + 1);
         // Lazily, because dropping a slot frees it.
         TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         TAKEN.fetch_sub(1, Ordering::AcqRel);
         FREED.notify_waiters();
@@ -157,8 +157,8 @@ mod tests {
         for piece in pieces {
             piece.await.unwrap();
         }
-        let places = thread::available_parallelism().map_or(2, |n| n.get().max(2));
-        assert!((1..=places).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
+        let permits = thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        assert!((1..=permits).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,9 +15,9 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::decoding::{Decode, Decoding};
 use super::offload::drop_off_the_runtime;
 use super::{BATCH, States};
-use crate::decode::Told;
+use crate::catch_drop::CatchDrop;
+use crate::decode::Observed;
 use crate::decoder::Decoder;
-use crate::guarded::Guarded;
 use crate::reflector::{Command, Input};
 
 /// Executes the requests of a driver.
@@ -33,7 +33,7 @@ pub(super) struct Requests<T, L: ListWatch> {
     states: States,
     limits: Limits,
     /// The slot of the list in progress, paged or streamed.
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
 }
@@ -49,13 +49,13 @@ pub(crate) struct Limits {
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
 
-type Change<T> = WatchEvent<Told<Guarded<T>>>;
+type Change<T> = WatchEvent<Observed<CatchDrop<T>>>;
 
 /// The number of objects of a page between two reports of its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
-    Item(Told<Guarded<T>>),
+    Item(Observed<CatchDrop<T>>),
     Metadata(ListMeta),
 }
 
@@ -74,22 +74,22 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             is_anew: false,
             states,
             limits,
-            place: None,
+            permit: None,
             events: None,
         }
     }
 
-    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Told<Guarded<T>>> {
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Observed<CatchDrop<T>>> {
         match command {
             Command::List(options) => {
                 self.events = None;
                 if options.continue_token.is_empty() {
                     self.is_anew = options.resource_version.is_empty();
                 }
-                self.take_place().await;
+                self.acquire_permit().await;
                 let page = self.read_page(&options).await;
                 if page.as_ref().map_or(true, |page| page.metadata.continue_token.is_empty()) {
-                    self.place = None;
+                    self.permit = None;
                 }
                 Input::Listed(page)
             }
@@ -97,11 +97,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 self.events = None;
                 let decode = match options.send_initial_events {
                     true => {
-                        self.take_place().await;
+                        self.acquire_permit().await;
                         self.decode_initial(options.resource_version.is_empty())
                     }
                     false => {
-                        self.place = None;
+                        self.permit = None;
                         self.decode_event.clone()
                     }
                 };
@@ -118,7 +118,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 }
             }
             Command::Sleep(delay) => {
-                (self.events, self.place) = (None, None);
+                (self.events, self.permit) = (None, None);
                 sleep(delay).await;
                 Input::Woke
             }
@@ -147,7 +147,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// Returns the next event if it is ready.
-    pub(super) fn ready(&mut self) -> Option<Input<Told<Guarded<T>>>> {
+    pub(super) fn ready(&mut self) -> Option<Input<Observed<CatchDrop<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
             // The next poll registers a real waker.
@@ -164,15 +164,15 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             None | Some(Err(_)) => true,
         };
         if matches!(&event, Poll::Ready(event) if ends_list(event)) {
-            self.place = None;
+            self.permit = None;
         }
         event
     }
 
-    async fn take_place(&mut self) {
-        if self.place.is_none() {
+    async fn acquire_permit(&mut self) {
+        if self.permit.is_none() {
             // The semaphore is never closed.
-            self.place = self.limits.lists.clone().acquire_owned().await.ok();
+            self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
@@ -196,12 +196,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     fn unanswered(&self) -> ApiError {
-        let error = ApiError::timeout(format!("the source brought nothing for {:?}", self.limits.idle));
+        let error = ApiError::timeout(format!("the source sent nothing for {:?}", self.limits.idle));
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
     /// Reads a whole page.
-    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Guarded<T>>>, ApiError> {
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<CatchDrop<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
         let mut items = Gathered(Vec::new());
@@ -209,18 +209,18 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         let before = self.states.last().map_or(0, |state| state.received());
         while let Some(part) = self.next_part(&mut page).await {
             match part? {
-                Part::Item(told) => {
-                    if let Some(error) = told.object.nameless() {
+                Part::Item(observed) => {
+                    if let Some(error) = observed.object.nameless() {
                         let what = format!("item {} of the list has no name: {error}", items.0.len());
                         return Err(unreadable(&self.request, &what));
                     }
-                    items.0.push(told);
+                    items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
                         // The reflector only sees complete pages.
-                        self.states.tell_progress(before + items.0.len());
+                        self.states.report_progress(before + items.0.len());
                     }
                 }
-                Part::Metadata(told) => metadata = Some(told),
+                Part::Metadata(observed) => metadata = Some(observed),
             }
             // A page that is ready as a whole would block other tasks.
             tokio::task::coop::consume_budget().await;
@@ -241,10 +241,10 @@ impl<T: Send + 'static> Drop for Gathered<T> {
     }
 }
 
-fn named<T>(told: Told<T>, request: &Arc<RequestLine>) -> Result<Told<T>, ApiError> {
-    match told.object.nameless() {
+fn named<T>(observed: Observed<T>, request: &Arc<RequestLine>) -> Result<Observed<T>, ApiError> {
+    match observed.object.nameless() {
         Some(error) => Err(unreadable(request, &format!("the object of an event has no name: {error}"))),
-        None => Ok(told),
+        None => Ok(observed),
     }
 }
 

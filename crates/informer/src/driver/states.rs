@@ -146,7 +146,7 @@ impl States {
     }
 
     /// Reports the progress of a list.
-    pub(super) fn tell_progress(&self, received: usize) {
+    pub(super) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
             self.whole.put(&self.place, Arc::new(InformerState::Listing { progress }));

@@ -137,7 +137,7 @@ impl Line {
             return Ok(None);
         }
         let header = header.trim_end_matches('\n');
-        let faulty = || io::Error::new(io::ErrorKind::InvalidData, format!("{header:?} is no line of a recording"));
+        let faulty = || io::Error::new(io::ErrorKind::InvalidData, format!("{header:?} is not a line of a recording"));
         let [at, call, what, length] =
             <[&str; 4]>::try_from(header.split(' ').collect::<Vec<_>>()).map_err(|_| faulty())?;
         let [at, call, length] = [at, call, length].map(|number| number.parse::<u64>());
@@ -211,7 +211,7 @@ impl Record {
             "END" => Self::End,
             "FULL" => Self::Full,
             "LOST" => Self::Lost(text()),
-            _ => return Err(serde::de::Error::custom(format!("there is no {what:?} in a recording"))),
+            _ => return Err(serde::de::Error::custom(format!("unknown entry type {what:?}"))),
         })
     }
 }

@@ -59,7 +59,10 @@ impl<T> Recording<T> {
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is no recording: it names no source"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the file is not a recording: it has no SOURCE entry",
+            ));
         };
         let mut calls: Vec<(Option<String>, Call)> = Vec::new();
         while let Some(Line { at, call, record }) = Line::read(&mut file)? {
@@ -124,7 +127,7 @@ impl<T> Recording<T> {
 
 fn other(is_watch: bool) -> ApiError {
     let (asked, recorded) = if is_watch { ("a watch", "a list") } else { ("a list", "a watch") };
-    ApiError::invalid_request(format!("{asked} is asked for, where the recording goes on with {recorded}"))
+    ApiError::invalid_request(format!("{asked} was requested, but the recording continues with {recorded}"))
 }
 
 impl<T: 'static> ListWatch for Recording<T> {
@@ -163,7 +166,7 @@ fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),
         Record::End => Ok(None),
-        _ => Err(ApiError::decode("the recording has something in this place that no such request is answered with")),
+        _ => Err(ApiError::decode("the recording contains an entry here that does not answer such a request")),
     }
 }
 

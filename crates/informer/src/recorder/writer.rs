@@ -113,7 +113,7 @@ impl<W: Write + Seek> Writer<W> {
             let bytes = line.bytes();
             let length = self.written + (self.buffer.len() + bytes.len()) as u64;
             if length.saturating_add(LAST) > self.limit {
-                tracing::warn!(path = %self.path.display(), "the recording has reached its bound, and goes no further");
+                tracing::warn!(path = %self.path.display(), "the recording has reached its size limit and stops");
                 self.buffer.extend(Line { at: self.at, call: 0, record: Record::Full }.bytes());
                 break;
             }
@@ -151,13 +151,13 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes the line that ends the recording over the last incomplete line, which leaves space for it on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
-        tracing::warn!(%path, %error, "the recording cannot be written, and goes no further");
+        tracing::warn!(%path, %error, "cannot write the recording, which stops here");
         // For an error of the operating system, only its kind, to save space.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));
         if let Err(error) = place.and_then(|_| self.file.write_all(&last)).and_then(|()| self.file.flush()) {
-            tracing::debug!(%path, %error, "nor can it be written where the recording ends");
+            tracing::debug!(%path, %error, "cannot mark the end of the recording");
         }
     }
 }

@@ -72,13 +72,13 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver of one part. It does not accept states older than `told_others`, the newest revision that
+    /// Creates the driver of one part. It does not accept states older than `known_elsewhere`, the newest revision that
     /// other parts have seen.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
         source: L,
-        told_others: String,
+        known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
         // Each driver has another seed, so that their delays differ.
@@ -93,7 +93,7 @@ impl<T: Object> Work<T> {
             place: place.clone(),
             choice: list_watch.listed(),
             list_watch,
-            reflector: Reflector::new(self.reflector.clone(), seed).after(told_others),
+            reflector: Reflector::new(self.reflector.clone(), seed).after(known_elsewhere),
             publisher: self.publisher.clone(),
             states: self.whole.part(place),
             projection: self.scope.projection.clone(),

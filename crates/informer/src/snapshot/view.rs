@@ -88,7 +88,7 @@ impl<T: Object> Viewed for Lister<T> {}
 mod sealed {
     use super::{Any, Arc, Held, Lister, Object, Snapshot};
     use crate::cache::Index;
-    use crate::guarded::Guarded;
+    use crate::catch_drop::CatchDrop;
 
     /// Stops the writes to a cache.
     pub trait Hold {
@@ -115,7 +115,7 @@ mod sealed {
     }
 
     struct Moments<'a, T> {
-        held: Held<'a, Guarded<T>>,
+        held: Held<'a, CatchDrop<T>>,
         indices: Arc<Vec<Index<T>>>,
     }
 

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 
 use super::shard::Shard;
 use super::{NAMESPACES, Pin, Store, Write};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 
 const WORDS: u32 = 1;
 
@@ -26,7 +26,7 @@ impl Drop for Counted {
     }
 }
 
-type Value = Guarded<Counted>;
+type Value = CatchDrop<Counted>;
 
 /// The words of the value of each key.
 type State = BTreeMap<ObjectKey, String>;

@@ -37,9 +37,9 @@ impl Pending {
         self.removed += usize::from(was_there && !is_there);
     }
 
-    fn publish(&self, now: &mut Now, tell: impl FnOnce(&mut String)) {
+    fn publish(&self, now: &mut Now, set_version: impl FnOnce(&mut String)) {
         now.len = now.len + self.added - self.removed;
-        tell(&mut now.resource_version);
+        set_version(&mut now.resource_version);
     }
 }
 
@@ -53,8 +53,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key, and returns the previous value. `tell` changes the resourceVersion in the same step.
-    pub(crate) fn write(&mut self, write: Write<V>, tell: impl FnOnce(&mut String)) -> Option<V> {
+    /// Changes one key, and returns the previous value. `set_version` changes the resourceVersion in the same step.
+    pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
         let is_there = write.value.is_some();
@@ -66,7 +66,7 @@ impl<'a, V: Value> Writer<'a, V> {
         // The commit becomes visible under the lock of the shard, so the superseded version need not be kept for
         // readers of the shard.
         let mut now = self.store.now.lock();
-        pending.publish(&mut now, tell);
+        pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
         let (slot, before) = put?;
         let before = before?;
@@ -83,11 +83,11 @@ impl<'a, V: Value> Writer<'a, V> {
 
     /// Changes several keys in one step, and returns the previous value for each. If a key occurs twice, the last write
     /// wins.
-    pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, tell: impl FnOnce(&mut String)) -> Vec<Option<V>> {
+    pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
         let before = writes.into_iter().map(|write| self.put(write, stamp, &mut pending).1).collect();
-        self.publish(stamp, pending, tell);
+        self.publish(stamp, pending, set_version);
         before
     }
 
@@ -98,7 +98,7 @@ impl<'a, V: Value> Writer<'a, V> {
         writes: Vec<Write<V>>,
         within: impl Fn(&ObjectKey) -> bool,
         is_same: impl Fn(&V, &V) -> bool,
-        tell: impl FnOnce(&mut String),
+        set_version: impl FnOnce(&mut String),
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -128,13 +128,13 @@ impl<'a, V: Value> Writer<'a, V> {
                 at += 1;
             }
         }
-        self.publish(stamp, pending, tell);
+        self.publish(stamp, pending, set_version);
         Replaced { before, deleted }
     }
 
     /// Changes only the resourceVersion.
-    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut String)) {
-        tell(&mut self.store.now.lock().resource_version);
+    pub(crate) fn set_version(&mut self, set_version: impl FnOnce(&mut String)) {
+        set_version(&mut self.store.now.lock().resource_version);
     }
 
     /// Adds index values to the version of a commit, unless it was superseded.
@@ -192,9 +192,9 @@ impl<'a, V: Value> Writer<'a, V> {
         (Some(place), value)
     }
 
-    fn publish(&mut self, stamp: u64, mut pending: Pending, tell: impl FnOnce(&mut String)) {
+    fn publish(&mut self, stamp: u64, mut pending: Pending, set_version: impl FnOnce(&mut String)) {
         let mut now = self.store.now.lock();
-        pending.publish(&mut now, tell);
+        pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
         drop(now);
         self.superseded.append(&mut pending.superseded);

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use pintle_delta_fifo::Change;
 use pintle_meta::{Object, ObjectKey};
 
-use super::queue::Told;
+use super::queue::KeyedChange;
 use super::{Queue, blocking};
 use crate::{SubscriptionStatus, SyncHandle};
 
@@ -86,7 +86,7 @@ impl<T: Object> Stream for NewestSubscription<T> {
     type Item = (ObjectKey, Option<Arc<T>>);
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.queue.poll_next(context).map(|told| told.map(newest))
+        self.queue.poll_next(context).map(|next| next.map(newest))
     }
 }
 
@@ -96,7 +96,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-fn newest<T>((key, change): Told<T>) -> (ObjectKey, Option<Arc<T>>) {
+fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object.into_arc())),
         Change::Deleted { .. } => (key, None),

@@ -11,8 +11,8 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 
+use crate::catch_drop::CatchDrop;
 use crate::driver::now;
-use crate::guarded::Guarded;
 use crate::panic::wake;
 use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
@@ -33,16 +33,16 @@ pub(crate) struct Queue<T> {
 }
 
 /// A change of an object, as it is sent to all subscribers.
-pub(crate) enum News<T> {
-    Added(Seen<T>),
+pub(crate) enum Notification<T> {
+    Added(HashedState<T>),
     Updated {
-        old: Seen<T>,
-        new: Seen<T>,
+        old: HashedState<T>,
+        new: HashedState<T>,
     },
     /// `known` is the cached state, `last` is the last observed state.
     Deleted {
-        known: Seen<T>,
-        last: Seen<T>,
+        known: HashedState<T>,
+        last: HashedState<T>,
         final_state_known: bool,
     },
 }
@@ -50,8 +50,8 @@ pub(crate) enum News<T> {
 /// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is a user's,
 /// under the lock of a queue. If the hashes of two objects with one name collide, once in 2^64 times, the subscriber
 /// receives an update instead of a deletion and an addition.
-pub(crate) struct Seen<T> {
-    pub(super) object: Guarded<T>,
+pub(crate) struct HashedState<T> {
+    pub(super) object: CatchDrop<T>,
     uid: u64,
 }
 
@@ -63,7 +63,7 @@ struct State<T> {
     /// The next initial object may have changed or been deleted since.
     is_behind: bool,
     done: Done<T>,
-    pending: CoalescingFifo<ObjectKey, Seen<T>>,
+    pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
     /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
     waker: Option<Waker>,
@@ -85,7 +85,7 @@ struct Done<T> {
     /// Pages that walks have read. A page may hold the last reference to objects that were superseded since.
     pages: Vec<Spent<T>>,
     /// States that will not be delivered.
-    untold: Vec<Guarded<T>>,
+    undelivered: Vec<CatchDrop<T>>,
 }
 
 /// The work after a change of a queue: dropping objects and waking the subscriber. Both may run user code, so it
@@ -113,11 +113,11 @@ struct Reminder<T> {
 }
 
 /// A change of the object with this key.
-pub(super) type Told<T> = (ObjectKey, Change<Guarded<T>>);
+pub(super) type KeyedChange<T> = (ObjectKey, Change<CatchDrop<T>>);
 
 /// The result of a pop.
 enum Popped<T> {
-    Told(Told<T>),
+    Change(KeyedChange<T>),
     Nothing,
     /// Many entries were skipped, and more have to be checked.
     Unfinished,
@@ -165,15 +165,15 @@ impl<T: Object> Queue<T> {
         })
     }
 
-    pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
+    pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
             // After the end was delivered, nothing else is. A write that was in progress when the runtime shut down may
             // end later.
             if state.is_closed {
                 return;
             }
-            for (key, news) in news {
-                state.push(key.clone(), news);
+            for (key, notifications) in notifications {
+                state.push(key.clone(), notifications);
                 if let Some(reminder) = &mut state.reminder {
                     reminder.leave_out(key);
                 }
@@ -253,10 +253,10 @@ impl<T: Object> Queue<T> {
         self.lock().set_resync(period);
     }
 
-    pub(super) fn try_next(&self) -> Option<Told<T>> {
+    pub(super) fn try_next(&self) -> Option<KeyedChange<T>> {
         loop {
             match self.pop(None).0 {
-                Popped::Told(told) => return Some(told),
+                Popped::Change(change) => return Some(change),
                 Popped::Nothing => return None,
                 Popped::Unfinished => {}
             }
@@ -264,12 +264,12 @@ impl<T: Object> Queue<T> {
     }
 
     /// Takes part in tokio's budget. If many entries have to be skipped, it wakes itself and yields to other tasks.
-    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
-            (Popped::Told(told), _) => {
+            (Popped::Change(change), _) => {
                 coop.made_progress();
-                Poll::Ready(Some(told))
+                Poll::Ready(Some(change))
             }
             (Popped::Nothing, has_ended) => {
                 if has_ended {
@@ -310,11 +310,11 @@ impl<T: Object> Queue<T> {
         }
         change(&mut state);
         state.renew();
-        let has_news = state.len() > 0;
-        if has_news && state.waits_since.is_none() {
+        let has_events = state.len() > 0;
+        if has_events && state.waits_since.is_none() {
             state.waits_since = Some(now());
         }
-        let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
+        let waker = if has_events || state.is_closed || state.is_gone { state.waker.take() } else { None };
         self.leave(state, waker)
     }
 
@@ -347,15 +347,15 @@ impl<T: Object> State<T> {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
 
-    fn push(&mut self, key: ObjectKey, news: &News<T>) {
-        let untold = match news {
-            News::Added(object) => self.pending.added(key, object.clone(), false),
-            News::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
-            News::Deleted { known, last, final_state_known } => {
+    fn push(&mut self, key: ObjectKey, notifications: &Notification<T>) {
+        let undelivered = match notifications {
+            Notification::Added(object) => self.pending.added(key, object.clone(), false),
+            Notification::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
+            Notification::Deleted { known, last, final_state_known } => {
                 self.pending.deleted(key, known.clone(), last.clone(), *final_state_known)
             }
         };
-        self.done.untold.extend(untold.map(|untold| untold.object));
+        self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
     /// Initial objects come first, then changes, then resyncs.
@@ -371,13 +371,13 @@ impl<T: Object> State<T> {
             self.go_on(rest);
             self.renew();
             self.initial_in_hand = true;
-            return Popped::Told((key, Change::Added { object, is_initial: true }));
+            return Popped::Change((key, Change::Added { object, is_initial: true }));
         }
         if let Some((key, change)) = self.pending.pop() {
             if let Some(reminder) = &mut self.reminder {
                 reminder.leave_out(&key);
             }
-            return Popped::Told((key, told(change)));
+            return Popped::Change((key, unhashed(change)));
         }
         let Some(reminder) = &mut self.reminder else { return Popped::Nothing };
         let next = reminder.rest.by_ref().take(SECTION).find(|(key, _)| !reminder.changed.contains(key));
@@ -386,7 +386,7 @@ impl<T: Object> State<T> {
             self.done.walks.extend(self.reminder.take().map(|reminder| reminder.rest));
         }
         match next {
-            Some((key, object)) => Popped::Told((key, Change::Updated { old: Some(object.clone()), new: object })),
+            Some((key, object)) => Popped::Change((key, Change::Updated { old: Some(object.clone()), new: object })),
             None if is_over => Popped::Nothing,
             None => Popped::Unfinished,
         }
@@ -409,13 +409,13 @@ impl<T: Object> State<T> {
         self.is_behind = false;
         for _ in 0..SECTION {
             let Some(Beginning { next: (key, object), .. }) = &mut self.beginning else { return };
-            let Some(Overtaken { newest, untold }) = self.pending.overtake(key) else { return };
-            self.done.untold.extend(untold.map(|untold| untold.object));
+            let Some(Overtaken { newest, untold: undelivered }) = self.pending.overtake(key) else { return };
+            self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
             if let Some(newest) = newest {
-                return self.done.untold.push(std::mem::replace(object, newest.object));
+                return self.done.undelivered.push(std::mem::replace(object, newest.object));
             }
             if let Some(Beginning { next: (_, object), rest }) = self.beginning.take() {
-                self.done.untold.push(object);
+                self.done.undelivered.push(object);
                 self.go_on(rest);
             }
         }
@@ -456,15 +456,15 @@ impl<T> Reminder<T> {
 
 impl<T> Default for Done<T> {
     fn default() -> Self {
-        Self { walks: Vec::new(), pages: Vec::new(), untold: Vec::new() }
+        Self { walks: Vec::new(), pages: Vec::new(), undelivered: Vec::new() }
     }
 }
 
-fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Seen<T>> {
+fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, HashedState<T>> {
     CoalescingFifo::new(|old, new| old.uid == new.uid, delivery)
 }
 
-fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
+fn unhashed<T>(change: Change<HashedState<T>>) -> Change<CatchDrop<T>> {
     match change {
         Change::Added { object, is_initial } => Change::Added { object: object.object, is_initial },
         Change::Updated { old, new } => Change::Updated { old: old.map(|old| old.object), new: new.object },
@@ -472,15 +472,15 @@ fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
     }
 }
 
-impl<T: Object> Seen<T> {
+impl<T: Object> HashedState<T> {
     /// Only states with the same hasher can be compared.
-    pub(crate) fn new(object: Guarded<T>, hasher: &RandomState) -> Self {
+    pub(crate) fn new(object: CatchDrop<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }
     }
 }
 
-impl<T> Clone for Seen<T> {
+impl<T> Clone for HashedState<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), uid: self.uid }
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use crate::Snapshot;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::{Page, Reading};
 
 /// A key and its object.
-pub(crate) type Entry<T> = (ObjectKey, Guarded<T>);
+pub(crate) type Entry<T> = (ObjectKey, CatchDrop<T>);
 
 /// A sequence of objects.
 pub(crate) struct Walk<T> {
@@ -19,10 +19,10 @@ pub(crate) struct Walk<T> {
 }
 
 /// A page of the store that has been read.
-pub(super) type Spent<T> = Arc<Page<Guarded<T>>>;
+pub(super) type Spent<T> = Arc<Page<CatchDrop<T>>>;
 
 enum Objects<T> {
-    Snapshot(Reading<Guarded<T>, Entry<T>>),
+    Snapshot(Reading<CatchDrop<T>, Entry<T>>),
     /// The objects of a list, in its order.
     Listed(Arc<[Entry<T>]>),
 }

@@ -133,7 +133,7 @@ async fn a_handler_may_have_a_resync_period_of_its_own() {
     let handler = move |_: &ResourceEvent<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
     let mut events = informer.subscribe();
     events.set_resync(Some(Duration::from_secs(10)));
-    let _guard = informer.handle(events, handler);
+    let _guard = events.handle(handler);
     informer.start();
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(count.load(Ordering::Relaxed), 1 + 3);

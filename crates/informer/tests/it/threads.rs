@@ -56,7 +56,7 @@ fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<Str
         told.send(shorthand(event)).unwrap();
         let_go.lock().unwrap().recv().expect("wanted, where nobody lets it go");
     };
-    (informer.handle_on_thread(informer.subscribe(), handler).unwrap(), tells, lets)
+    (informer.subscribe().handle_on_thread(handler).unwrap(), tells, lets)
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_
     informer.wait_for_sync().await.unwrap();
     of_calm.recv().unwrap();
     of_panics.recv().unwrap();
-    drop(informer.handle_on_thread(informer.subscribe(), |_: &ResourceEvent<Pod>| {}).unwrap());
+    drop(informer.subscribe().handle_on_thread(|_: &ResourceEvent<Pod>| {}).unwrap());
     let mut removal = Box::pin(calm.remove());
     tokio::select! {
         biased;

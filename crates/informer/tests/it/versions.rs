@@ -19,7 +19,7 @@ fn bound(not_older_than: &str) -> ReflectorConfig {
 
 fn went_back(rig: &Rig) -> Option<(String, String)> {
     match rig.reflector.state().cause()? {
-        ReflectorError::WentBack { told, known } => Some((told.clone(), known.clone())),
+        ReflectorError::WentBack { returned, known } => Some((returned.clone(), known.clone())),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use pintle_meta::{ObjectMeta, PartialObject};
 use super::*;
 use crate::Cache;
 
-fn pod(name: usize) -> Guarded<PartialObject> {
+fn pod(name: usize) -> CatchDrop<PartialObject> {
     let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
     Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
 }
@@ -26,12 +26,12 @@ fn queue() -> Queue<PartialObject> {
     Queue::new(Delivery::Coalesced, None, None)
 }
 
-fn seen(name: usize) -> Seen<PartialObject> {
-    Seen { object: pod(name), uid: name as u64 }
+fn seen(name: usize) -> HashedState<PartialObject> {
+    HashedState { object: pod(name), uid: name as u64 }
 }
 
-fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
-    (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
+fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
+    (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
 /// Returns how often a poll was deferred before the queue was empty or had an event.
@@ -83,8 +83,8 @@ fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
     while queue.try_next().is_some() {}
     queue.remind(cache.snapshot());
     for name in 1..1000 {
-        let news = [(pod(name).key(), News::Added(seen(name))), gone(name)];
-        queue.tell(if name == 1 { &news[1..] } else { &news });
+        let notifications = [(pod(name).key(), Notification::Added(seen(name))), gone(name)];
+        queue.notify(if name == 1 { &notifications[1..] } else { &notifications });
     }
     let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
     assert_eq!(changed, Some(1));
@@ -99,8 +99,8 @@ fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
     drop(queue.begin(Walk::of(cache.snapshot())));
     while queue.try_next().is_some() {}
     queue.remind(cache.snapshot());
-    let changed = |name| (pod(name).key(), News::Updated { old: seen(name), new: seen(name) });
-    queue.tell(&(0..MANY).map(changed).collect::<Vec<_>>());
+    let changed = |name| (pod(name).key(), Notification::Updated { old: seen(name), new: seen(name) });
+    queue.notify(&(0..MANY).map(changed).collect::<Vec<_>>());
     (0..MANY).for_each(|_| assert!(queue.try_next().is_some()));
     assert_eq!((put_off(&queue), queue.len()), (9, 0));
 }
@@ -112,7 +112,7 @@ fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
         let (cache, queue) = (cache(MANY), queue());
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
-        queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
+        queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
         // Including the delivered event, it skips at most this many.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());

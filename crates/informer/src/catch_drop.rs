@@ -8,12 +8,12 @@ use crate::store::Value;
 
 /// A reference to a user's object. If it is the last one, it drops the object and catches a panic of the object's
 /// `Drop`.
-pub(crate) struct Guarded<T> {
+pub(crate) struct CatchDrop<T> {
     /// `None` after `into_arc`.
     object: Option<Arc<T>>,
 }
 
-impl<T> Guarded<T> {
+impl<T> CatchDrop<T> {
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }
@@ -22,13 +22,13 @@ impl<T> Guarded<T> {
 /// Only methods that consume `self` take the object.
 const THERE: &str = "an object is there until it is given away";
 
-impl<T> From<Arc<T>> for Guarded<T> {
+impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {
         Self { object: Some(object) }
     }
 }
 
-impl<T> Deref for Guarded<T> {
+impl<T> Deref for CatchDrop<T> {
     type Target = Arc<T>;
 
     fn deref(&self) -> &Arc<T> {
@@ -36,13 +36,13 @@ impl<T> Deref for Guarded<T> {
     }
 }
 
-impl<T> Clone for Guarded<T> {
+impl<T> Clone for CatchDrop<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone() }
     }
 }
 
-impl<T> Drop for Guarded<T> {
+impl<T> Drop for CatchDrop<T> {
     fn drop(&mut self) {
         let object = self.object.take();
         if let Err(panic) = catch(|| drop(object)) {
@@ -51,7 +51,7 @@ impl<T> Drop for Guarded<T> {
     }
 }
 
-impl<T> Value for Guarded<T> {
+impl<T> Value for CatchDrop<T> {
     fn warm(&self) -> bool {
         Arc::strong_count(self) > 0
     }
