@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_named_without_its_values() {
+    fn decode_error_names_the_object_without_its_values() {
         check::<Sized>(
             r#"{"metadata":{"namespace":"a","name":"b"},"size":"hush, expected"}"#,
             "a/b",
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_is_named() {
+    fn invalid_utf_8_is_a_decode_error() {
         check::<PartialObject>(
             b"{\"metadata\":{\"annotations\":{\"x\":\"hush\xff\"},\"namespace\":\"a\",\"name\":\"b\"}}",
             "a/b",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_goes_by_what_was_found_of_it() {
+    fn oversized_object_is_named_as_far_as_known() {
         let found = Oversized { uid: "u".into(), resource_version: "7".into(), size: 70, limit: 50, key: None };
         let named = Oversized { key: Some(ObjectKey::new("a", "b")), ..found.clone() };
         check_raw::<PartialObject>(named.clone().into(), "a/b", "its size of 70 bytes exceeds the limit of 50");

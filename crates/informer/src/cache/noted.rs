@@ -84,7 +84,7 @@ mod tests {
 
     /// The writer may still be busy with superseded versions or with the next commit.
     #[test]
-    fn who_asks_waits_until_a_commit_is_noted_and_not_for_its_writer() {
+    fn reader_waits_for_the_record_of_a_commit_only() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let (tell, told) = mpsc::channel();
         let mut noting = cache.noting();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_writer_that_has_panicked() {
+    fn panicked_writer_blocks_no_reader() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let writing = cache.clone();
         let writes = thread::spawn(move || {

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_takes_no_room() {
+    fn known_text_compresses_to_a_few_bytes() {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(there_and_back(known, "", known), 3);
         assert_eq!(there_and_back("", known, known), 3);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_back_is_not_copied() {
+    fn text_beyond_the_reach_is_not_copied() {
         let mut random = fastrand::Rng::with_seed(1);
         let letters: String = (0..101).map(|_| random.uppercase()).collect();
         let far = letters + &"-".repeat(REACH - 100);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_there_once_and_what_nobody_has_is_forgotten() {
+    fn equal_metadata_is_shared_and_unused_metadata_forgotten() {
         let commons = Commons::default();
         let kept: Vec<_> = (0..50).map(|n| share(&commons, n)).collect();
         assert!((0..50).all(|n| Arc::ptr_eq(&kept[n], &share(&commons, n))));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_what_is_new_up_to_its_size_and_what_was_compressed_before_stays_readable() {
+    fn full_dictionary_keeps_old_texts_readable() {
         let dictionary = Dictionary::new();
         let texts: Vec<String> = (0..9).flat_map(|seed| [text(seed, 6000), text(seed, 6000)]).collect();
         let compressed: Vec<_> = texts.iter().map(|text| dictionary.compress("", text)).collect();

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_work_is_under_way_than_there_are_processors() {
+    async fn offloaded_work_is_bounded_by_processors() {
         let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let pieces: Vec<_> = (0..100)
             .map(|_| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_nobody_waits_for_any_more_gives_its_place_back() {
+    async fn abandoned_work_releases_its_permit() {
         for _ in 0..100 {
             let piece = tokio::spawn(off_the_runtime(|| {}));
             tokio::task::yield_now().await;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_goes_on_where_the_work_is_waited_for() {
+    async fn panic_of_offloaded_work_reaches_the_caller() {
         let piece = tokio::spawn(off_the_runtime(|| panic!("wanted")));
         assert!(piece.await.unwrap_err().is_panic());
     }

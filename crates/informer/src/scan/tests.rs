@@ -38,7 +38,7 @@ fn prune(object: &mut Value) {
 }
 
 #[test]
-fn what_is_left_out_goes_with_its_comma_wherever_it_stands() {
+fn cut_field_takes_its_comma_along() {
     for (json, expected) in [
         (r#"{"metadata":{"managedFields":[{"a":"]"}],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
         (r#"{"metadata":{"name":"a","managedFields":[]},"kind":"Pod"}"#, r#"{"metadata":{"name":"a"},"kind":"Pod"}"#),
@@ -86,7 +86,7 @@ fn an_object_is_named_by_its_own_metadata() {
 }
 
 #[test]
-fn what_is_no_object_is_left_to_its_decoder() {
+fn invalid_json_is_left_to_the_decoder() {
     let deep = format!(r#"{{"spec":{}"#, "[".repeat(100_000));
     for json in [
         "",
@@ -106,7 +106,7 @@ fn what_is_no_object_is_left_to_its_decoder() {
 }
 
 #[test]
-fn behind_the_metadata_nothing_is_looked_at_that_is_not_wanted() {
+fn scan_ends_after_the_metadata() {
     let json = br#"{"metadata":{"name":"a","managedFields":1},"spec":"#;
     let outline = Scanner::new(&Projection::default()).scan(json).unwrap();
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);

@@ -219,7 +219,7 @@ proptest! {
 
 /// The records that have the value now.
 #[test]
-fn the_values_that_were_there_are_found_among_however_many_came_later() {
+fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
     let alive: Arc<AtomicIsize> = Arc::default();
     let mut model = Model { store: store.clone(), alive, state: State::new(), pins: Vec::new() };

@@ -1,4 +1,4 @@
-//! Handlers: functions that are called with events.
+//! Event handlers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,7 +59,7 @@ async fn a_handler_that_is_removed_hears_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
+async fn handler_syncs_after_all_initial_objects() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (guard, _log) = logging(&informer);
@@ -74,7 +74,7 @@ async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
+async fn panicking_handler_skips_the_event_and_pauses() {
     struct Panics(Arc<AtomicUsize>);
     impl ResourceEventHandler<Pod> for Panics {
         fn on_add(&self, object: &Arc<Pod>, _: bool) {
@@ -125,7 +125,7 @@ async fn a_filter_makes_objects_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_have_a_resync_period_of_its_own() {
+async fn handler_can_have_its_own_resync_period() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let count = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The shared informer over a source that works.
+//! The shared informer over a source without failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
+async fn subscriber_receives_initial_objects_and_then_changes() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -55,7 +55,7 @@ async fn the_cache_changes_before_anybody_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
+async fn late_subscriber_starts_with_the_cache() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.put(pod("a", "node"));
@@ -66,7 +66,7 @@ async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
+async fn subscriber_syncs_after_all_initial_objects() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -85,7 +85,7 @@ async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_syncing() {
+async fn deleted_initial_object_does_not_delay_sync() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -96,7 +96,7 @@ async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_sync
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that() {
+async fn slow_subscriber_receives_only_the_newest_state() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut slow, mut quick) = (informer.subscribe(), informer.subscribe());
@@ -114,7 +114,7 @@ async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_object_by_the_same_name_is_told_as_deleted_and_added() {
+async fn recreated_object_is_deleted_and_added() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -189,7 +189,7 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_does_not_put_old_news_before_new_ones() {
+async fn resync_keeps_the_order_of_changes() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -255,7 +255,7 @@ async fn a_transform_may_rename() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indices_may_come_before_the_start_or_at_any_time_later() {
+async fn indices_can_be_added_at_any_time() {
     let source = pods(&[]);
     source.put(pod("a", "left"));
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -309,7 +309,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_its_own_write_reads_it() {
+async fn wait_for_a_write_makes_it_readable() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let lister = informer.lister();
@@ -456,7 +456,7 @@ async fn dropping_the_last_handle_ends_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_that_panics_costs_that_object_and_no_other() {
+async fn panicking_transform_affects_only_its_object() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -481,7 +481,7 @@ async fn a_transform_that_panics_costs_that_object_and_no_other() {
 }
 
 #[test]
-fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
+fn start_outside_a_runtime_changes_nothing() {
     let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| informer.start())).unwrap_err();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -494,7 +494,7 @@ fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
 }
 
 #[test]
-fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
+fn runtime_shutdown_ends_the_informer() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     for begins in [false, true] {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
@@ -519,7 +519,7 @@ fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
+async fn concurrent_writers_and_listeners_converge() {
     let source = pods(&[]);
     let quick =
         BackoffConfig { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..BackoffConfig::default() };

@@ -1,4 +1,4 @@
-//! Test cases of client-go's informers that no other test covers: see ROWS.md.
+//! Cases from client-go's informer tests that no other test covers: see ROWS.md.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// What the source does here is not seen until the next list.
+/// Changes of the source in here are only seen by the next list.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);
@@ -30,7 +30,7 @@ async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>))
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_handler_that_deletes_what_it_sees_sees_it_deleted() {
+async fn c1_handler_sees_its_own_deletions() {
     let source = pods(&["a-hello", "b-controller", "c-framework"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let deleted = Arc::new(Mutex::new(Vec::new()));
@@ -47,7 +47,7 @@ async fn c1_a_handler_that_deletes_what_it_sees_sees_it_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c5_what_a_transform_makes_is_all_that_anybody_sees() {
+async fn c5_all_readers_see_transformed_objects() {
     let source = pods(&["a"]);
     let transform = |pod: &mut Pod| {
         pod.node = "transformed".into();
@@ -75,7 +75,7 @@ async fn c5_what_a_transform_makes_is_all_that_anybody_sees() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_list_tells_deletions_and_then_itself_in_its_order_when_the_cache_has_it_all() {
+async fn c8_relist_delivers_deletions_then_objects_in_order() {
     let source = pods(&["pod1", "pod2", "pod3"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (lister, told) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
@@ -120,7 +120,7 @@ async fn c9_what_a_later_list_adds_is_not_initial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_the_version_of_the_cache_follows_updates_and_deletions() {
+async fn c10_cache_version_follows_updates_and_deletions() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut versions = vec![informer.lister().resource_version()];
@@ -159,7 +159,7 @@ async fn i2_a_late_start_changes_no_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i5_a_list_tells_what_changed_and_a_reminder_the_rest() {
+async fn i5_relist_delivers_changes_and_resync_the_rest() {
     let source = pods(&["pod1", "pod2"]);
     let informer = synced(&source).await;
     let (mut never, mut reminded) = (informer.subscribe(), informer.subscribe());
@@ -197,7 +197,7 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
     for worker in workers {
         guards.extend(worker.await.unwrap());
     }
-    // Of each of the 11 keys, what it was at the beginning and one change of it may wait.
+    // Of each of the 11 keys, its initial state and one change may wait.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
     assert_eq!(guards.len(), 300);
     let the_others_go = async {
@@ -210,7 +210,7 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_each_panic_of_a_handler_is_told_and_others_go_on() {
+async fn i12_handler_panics_are_logged_and_others_continue() {
     let (log, _here) = Log::here();
     let informer = SharedInformer::new(pods(&["a", "b", "c", "d", "e"]), InformerConfig::default());
     let panicking = || informer.add_event_handler(|_: &ResourceEvent<Pod>| panic!("wanted"));
@@ -226,7 +226,7 @@ async fn i12_each_panic_of_a_handler_is_told_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i14_a_wait_for_all_ends_with_the_last_or_tells_who_is_late() {
+async fn i14_wait_for_all_ends_with_the_last() {
     let factory = InformerFactory::new();
     factory.wait_for_sync().await.unwrap();
     assert!(factory.unsynced().is_empty(), "who waits for nobody does not wait");

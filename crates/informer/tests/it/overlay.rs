@@ -1,4 +1,4 @@
-//! Reads of one's own writes, before the watch brings them.
+//! Reads that include own writes before the watch delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// A pod at a version, written as its `node` says.
+/// A pod at a version, with `node` as a marker.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// The version that a read gives, by key and in the list, where it must be the same.
+/// The version that reads return, by key and in the list, which must agree.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
@@ -36,7 +36,7 @@ fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_read_until_the_cache_has_it_or_something_later() {
+async fn overlay_shows_a_write_until_the_cache_catches_up() {
     let (cache, overlay) = overlay(OverlayConfig::default());
     cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
     assert!(overlay.wrote(at("a", "1", 8)) && overlay.wrote(at("new", "2", 9)));
@@ -61,7 +61,7 @@ async fn what_was_written_is_read_until_the_cache_has_it_or_something_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_is_gone_and_stays_so() {
+async fn overlay_hides_a_deleted_object() {
     let (cache, overlay) = overlay(OverlayConfig::default());
     cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
     overlay.deleted(at("a", "1", 6));
@@ -112,7 +112,7 @@ proptest! {
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // What the server has, what the watch has yet to bring, and one's own last writes with what they left.
+        // The state of the server, the events that the watch has not delivered, and the last own writes.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// An object whose metadata is asked for by way of the overlay that it is in.
+/// An object whose metadata reads the overlay that contains it.
 struct Nosy {
     metadata: ObjectMeta,
     overlay: Arc<OnceLock<Overlay<Nosy>>>,
@@ -171,7 +171,7 @@ struct Nosy {
 impl Object for Nosy {
     fn metadata(&self) -> &dyn Metadata {
         if let Some(overlay) = self.overlay.get() {
-            // Without an object in hand, so that it comes to an end.
+            // Without an object in hand, so that the recursion ends.
             overlay.get(&ObjectKey::new("ns", "nobody"));
             overlay.wrote(nobody());
         }
@@ -179,7 +179,7 @@ impl Object for Nosy {
     }
 }
 
-/// It knows no overlay.
+/// Without an overlay.
 fn nobody() -> Nosy {
     let metadata = ObjectMeta { resource_version: "1".into(), ..ObjectMeta::new("ns", "nobody") };
     Nosy { metadata, overlay: Arc::default() }
@@ -231,7 +231,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
-    // The cache is later than the writes, and counts.
+    // The cache is newer than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
     assert!(overlay.by_index("none", "n1").is_err());
@@ -245,7 +245,7 @@ async fn an_overlay_sees_what_its_api_writes() {
     informer.wait_for_sync().await.unwrap();
     let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
     let api = overlay.api(source.client("me"));
-    // The watch brings nothing of it.
+    // The watch does not deliver it.
     source.break_watches(Break::Silent);
     let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 

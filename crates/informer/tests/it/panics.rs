@@ -1,4 +1,4 @@
-//! Panics of users' code: what each costs, and that it is told.
+//! Panics of user code: what each affects, and how it is reported.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
     entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
 }
 
-/// Pods by node, but for those whose node is bad.
+/// Adds an index by node that panics for bad nodes.
 fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");
@@ -38,7 +38,7 @@ fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_handler_that_panics_misses_that_error() {
+async fn panicking_error_handler_misses_that_error() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
     let asked = Arc::new(AtomicBool::new(false));
@@ -56,8 +56,8 @@ async fn an_error_handler_that_panics_misses_that_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
-    /// At what it panics: when it is asked for anything, or at the use and the drop of its instruments of one kind.
+async fn panicking_metrics_provider_is_not_called_again() {
+    /// Where it panics: in any call, or in the use and the drop of metrics of one kind.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -115,13 +115,13 @@ async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
     }
 }
 
-/// Its metrics panic as they are told something, and as they are dropped.
+/// A configuration whose metrics panic in each call and on drop.
 fn badly_told() -> InformerConfig<Pod> {
     InformerConfig { metrics: Some(Arc::new(PanickingProvider)), ..InformerConfig::default() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
+async fn metrics_panicking_on_drop_do_not_change_the_state() {
     drop(SharedInformer::new(pods(&["a"]), badly_told()));
     let never_started = SharedInformer::new(pods(&["a"]), badly_told());
     never_started.stop();
@@ -137,7 +137,7 @@ async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process() {
+async fn metrics_panicking_during_a_panic_do_not_abort() {
     let source = Scripted::new(|| Ok(list(&[], "1")), || panic!("of the source"));
     let informer = SharedInformer::new(source, badly_told());
     informer.start();
@@ -150,7 +150,7 @@ async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
+async fn panicking_deserialize_affects_only_its_object() {
     #[derive(Deserialize)]
     struct Fussy {
         metadata: ObjectMeta,
@@ -192,8 +192,8 @@ async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_panics_costs_that_object_and_no_other() {
-    /// Whose metadata does not tell one thing.
+async fn panicking_metadata_affects_only_its_object() {
+    /// An object whose metadata panics for one field.
     #[derive(Deserialize)]
     struct Mute {
         metadata: Secretive,
@@ -245,7 +245,7 @@ async fn metadata_that_panics_costs_that_object_and_no_other() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // What a watch tells, and a list after that.
+        // From a watch, and then from a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));
@@ -345,7 +345,7 @@ async fn panicking_waker_does_not_end_the_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_is_called_once_for_each_state_of_an_object() {
+async fn index_function_is_called_once_per_object_state() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let calls = Arc::new(AtomicUsize::new(0));
@@ -365,7 +365,7 @@ async fn an_index_function_is_called_once_for_each_state_of_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_panics_on_an_object_that_is_there_is_not_added() {
+async fn index_panicking_on_existing_objects_is_not_added() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -380,7 +380,7 @@ async fn an_index_that_panics_on_an_object_that_is_there_is_not_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_ends_its_informer_which_says_why() {
+async fn panicking_source_ends_its_informer_with_the_message() {
     let sources: [(bool, fn() -> Scripted); 4] = [
         (false, || Scripted::new(|| panic!("wanted"), || Ok(silence()))),
         (false, || Scripted::new(|| Ok(Box::new(std::iter::from_fn(|| panic!("wanted")))), || Ok(silence()))),

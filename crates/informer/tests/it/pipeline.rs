@@ -1,4 +1,4 @@
-//! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, cache.
+//! The parts combined by hand, as in early client-go: reflector, DeltaFIFO, cache.
 
 use std::future::Future;
 use std::pin::pin;
@@ -62,7 +62,7 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     Ok(list)
 }
 
-/// What a consumer does: the cache decides whether something is new.
+/// Consumes deltas: the cache decides whether an object is new.
 fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
     let mut told = Vec::new();
     for delta in popped.deltas {
@@ -101,7 +101,7 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     assert_eq!(told, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
 
-    // "a" is gone and "d" is there, unseen; "b" changes while it waits in the queue.
+    // "a" is deleted and "d" is added without an event, and "b" changes while it is queued.
     fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
     source.break_watches(Break::Silent);
     source.remove(&key("a"));
@@ -123,7 +123,7 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     assert_eq!(cached, source.objects());
 }
 
-/// The watch tells that it has expired.
+/// The watch expires.
 fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
     let expired = crate::support::expired();
     reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command

@@ -1,4 +1,4 @@
-//! Whatever happens: the cache is what the source was at some revision, and who folds its events has what the cache has.
+//! Checks that the cache always equals the source at some revision, and that applying the events yields the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::support::{
 enum Operation {
     Put(usize),
     PutSilently(usize),
-    /// Something that is no pod.
+    /// An object that is not a pod.
     PutBroken(usize),
-    /// Another shape at the present version, which lists tell from now on.
+    /// Lists return another shape of the object at its current version.
     Reshape(usize),
-    /// The next change that a watch tells comes twice at one version, in two shapes.
+    /// The watch sends the next change twice at one version, in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -37,7 +37,7 @@ enum Operation {
     FailWatch(Outcome),
     FailList(Outcome),
     Pass(u64),
-    /// A subscriber takes some of what it has.
+    /// A subscriber takes some of its events.
     Take(usize, usize),
     Subscribe,
 }
@@ -91,7 +91,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
-/// A source, and what it has had in it: pods, and what is none.
+/// A source with all its states: pods and undecodable objects.
 struct Recorded {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -101,7 +101,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// With what tells it.
+    /// The source that the informer uses.
     fn new() -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -145,13 +145,13 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("of revision 0 as well").1
     }
 
-    /// The pods that may stand in the cache for what is none: each that it was since it came to be.
+    /// The pods that the cache may contain for an undecodable object: all its earlier states.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
     }
 
-    /// The cache holds what the source held at that revision.
+    /// The cache equals the source at that revision.
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
         let lister = informer.lister();
         let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
@@ -177,14 +177,14 @@ impl Recorded {
     }
 }
 
-/// A subscriber and what it makes of its events.
+/// A subscriber, and the state that results from its events.
 struct Folder {
     events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,
     is_ordered: bool,
 }
 
-/// So many changes may wait for a subscriber that wants each.
+/// The bound of an ordered subscriber.
 const BOUND: usize = 4;
 
 enum Events {
@@ -322,7 +322,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             check_prefix(&source, &informer)?;
         }
     }
-    // Silent changes come to light with the next watch; a silent watch, at its timeout.
+    // Silent changes appear with the next watch, and a silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;

@@ -1,4 +1,4 @@
-//! Snapshots of the cache, and the rows of the store that need no informer.
+//! Snapshots of the cache, and store cases that need no informer.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -50,7 +50,7 @@ fn s6_an_index_tells_its_values_as_objects_change() {
 }
 
 #[test]
-fn s8_the_revision_follows_each_write_and_never_goes_back() {
+fn s8_revision_follows_writes_and_never_goes_back() {
     let cache = Cache::new();
     let change = |name: &str, revision: u64| (key(name), Some(Arc::new(pod_at(name, revision))));
     cache.upsert(Arc::new(pod_at("a", 9))).unwrap();
@@ -91,7 +91,7 @@ fn s16_a_large_list_is_selected_from() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_it_shows_for_as_long_as_it_is_there() {
+fn snapshot_keeps_its_objects_alive() {
     let cache = by_node();
     put(&cache, "a", "one");
     put(&cache, "b", "one");
@@ -113,7 +113,7 @@ fn a_snapshot_keeps_what_it_shows_for_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_snapshot_knows_the_indices_that_it_was_taken_with() {
+fn snapshot_has_the_indices_of_its_time() {
     let cache = by_node();
     put(&cache, "a", "one");
     let before = cache.snapshot();
@@ -171,7 +171,7 @@ fn a_view_is_of_one_moment() {
 }
 
 #[test]
-fn a_wait_for_a_revision_ends_one_way_or_the_other() {
+fn wait_for_a_revision_always_ends() {
     let cache = by_node();
     let mut wait = pin!(cache.read_at_least("20"));
     let mut poll = || wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -192,7 +192,7 @@ fn a_wait_for_a_revision_ends_one_way_or_the_other() {
 }
 
 #[test]
-fn the_last_changes_are_remembered_with_what_was_there_before() {
+fn history_has_changes_with_previous_objects() {
     let cache = by_node();
     let told = |since: &str| -> Option<Vec<String>> {
         let node =

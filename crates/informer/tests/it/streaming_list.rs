@@ -1,4 +1,4 @@
-//! The first state as a stream.
+//! Streaming lists.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn added(rig: &mut Rig, name: &str, revision: u64) -> String {
 }
 
 #[test]
-fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
+fn stream_is_a_list_until_its_bookmark() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.asks(), "WATCH rv= initial");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
@@ -41,7 +41,7 @@ fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
 }
 
 #[test]
-fn what_is_deleted_while_a_stream_goes_on_leaves_the_others_as_they_are() {
+fn deletion_during_a_stream_keeps_other_objects() {
     let mut rig = Rig::streaming();
     rig.open();
     for name in ["a", "b", "c", "d", "e"] {
@@ -60,7 +60,7 @@ fn what_is_deleted_while_a_stream_goes_on_leaves_the_others_as_they_are() {
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_for_a_stream_again() {
+fn busy_server_is_asked_for_a_stream_again() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(too_many_requests()), "SLEEP 800");
     assert_eq!(rig.wake(), "WATCH rv= initial");
@@ -76,7 +76,7 @@ fn a_server_that_is_busy_is_asked_for_a_stream_again() {
 }
 
 #[test]
-fn a_stream_that_is_refused_gives_way_to_a_list_in_this_round() {
+fn refused_stream_is_replaced_by_a_list() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(failure(500, Reason::InternalError)), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a"], 5), "WATCH rv=5");
@@ -86,7 +86,7 @@ fn a_stream_that_is_refused_gives_way_to_a_list_in_this_round() {
 }
 
 #[test]
-fn a_stream_that_is_refused_with_a_time_to_wait_is_asked_for_again_then() {
+fn stream_is_retried_after_retry_after() {
     let mut status = Status::failure(503, Reason::ServiceUnavailable, "starting");
     status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
     let mut rig = Rig::streaming();
@@ -95,7 +95,7 @@ fn a_stream_that_is_refused_with_a_time_to_wait_is_asked_for_again_then() {
 }
 
 #[test]
-fn a_server_that_does_not_know_of_streams_is_not_asked_twice_in_a_while() {
+fn streams_pause_for_a_server_without_support() {
     for reason in [Reason::Invalid, Reason::BadRequest] {
         let mut rig = Rig::streaming();
         assert_eq!(rig.open_fails(failure(422, reason.clone())), "LIST rv=0 limit=500");
@@ -120,7 +120,7 @@ fn a_server_that_does_not_know_of_streams_is_not_asked_twice_in_a_while() {
 }
 
 #[test]
-fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
+fn finished_stream_resets_the_stream_pauses() {
     let mut rig = Rig::streaming();
     for _ in 0..3 {
         rig.open();
@@ -138,7 +138,7 @@ fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
 }
 
 #[test]
-fn a_stream_that_brings_nothing_new_for_too_long_gives_way_to_a_list() {
+fn idle_stream_is_replaced_by_a_list() {
     let mut rig = Rig::with(ReflectorConfig {
         streaming_list: true,
         streaming_list_idle_timeout: Duration::from_secs(20),
@@ -165,7 +165,7 @@ fn a_stream_that_brings_nothing_new_for_too_long_gives_way_to_a_list() {
 }
 
 #[test]
-fn a_stream_that_always_has_something_ready_is_given_up_as_well() {
+fn busy_stream_times_out_as_well() {
     let mut rig = Rig::streaming();
     rig.open();
     added(&mut rig, "a", 1);
@@ -192,7 +192,7 @@ fn a_stream_that_always_has_something_ready_is_given_up_as_well() {
 }
 
 #[test]
-fn streams_that_end_early_are_not_asked_for_without_end() {
+fn early_ended_streams_are_given_up() {
     let mut rig = Rig::streaming();
     for _ in 0..2 {
         rig.open();
@@ -219,7 +219,7 @@ fn streams_that_end_early_are_not_asked_for_without_end() {
 }
 
 #[test]
-fn a_stream_at_a_revision_that_is_lost_begins_at_the_newest() {
+fn stream_at_a_lost_revision_restarts_at_newest() {
     for lost in [expired(), too_large()] {
         let mut rig = Rig::streaming();
         rig.open();

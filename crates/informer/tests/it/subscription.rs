@@ -1,4 +1,4 @@
-//! What a subscription costs, what it holds back, and how it is told of.
+//! The cost and the backlog of subscriptions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// How often somebody has looked at an object.
+    /// The number of calls of an object's metadata.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// Which informer is looked at by objects that are asked or dropped.
+    /// The informer that objects read when they are asked or dropped.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -58,7 +58,7 @@ struct Nosy {
 }
 
 impl Nosy {
-    /// Needs the locks of the informer, of its subscriptions and of its store.
+    /// Takes the locks of the informer, its subscriptions and its store.
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
@@ -90,7 +90,7 @@ impl Drop for Nosy {
     }
 }
 
-/// On a thread of its own, since it may wait for itself.
+/// On a thread of its own, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
     let (tell, told) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -104,7 +104,7 @@ fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
 }
 
 #[test]
-fn no_object_is_dropped_under_a_lock_of_a_subscription() {
+fn subscription_drops_objects_without_its_lock() {
     async fn drops() {
         let source = Collection::<Nosy>::default();
         let put = |uid: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": uid}}));
@@ -120,7 +120,7 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // The state that the listener knows is nobody's now but the queue's, which will not tell it.
+            // Only the queue still has the state that the listener knows, and will not deliver it.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {
@@ -139,7 +139,7 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
 }
 
 #[test]
-fn no_object_is_dropped_under_a_lock_of_one_who_has_not_begun_to_listen() {
+fn unread_subscription_drops_objects_without_its_lock() {
     async fn drops() {
         let source = Collection::<Nosy>::default();
         let put = |name: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": "1"}}));
@@ -149,7 +149,7 @@ fn no_object_is_dropped_under_a_lock_of_one_who_has_not_begun_to_listen() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // What comes of them waits until the listener has heard of the first, and is nobody's but the queue's then.
+        // Their changes wait until the listener has read the first object, and only the queue has them.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -182,7 +182,7 @@ fn no_object_is_asked_under_a_lock() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Changes of what waits to be told, and of what was told: of one object, and of the next one by its name.
+            // Changes of waiting and of delivered objects: updates, and re-creations of the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));
@@ -194,7 +194,7 @@ fn no_object_is_asked_under_a_lock() {
                     while events.try_next().is_some() {}
                 }
             }
-            // Those that nobody saw, in a list that has the others as they are known.
+            // Unobserved changes, in a list that contains the others unchanged.
             source.break_watches(Break::Silent);
             put("b", "1");
             put("e", "1");
@@ -215,7 +215,7 @@ fn no_object_is_asked_under_a_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_subscribe_and_to_be_reminded_cost_the_same_however_much_there_is() {
+async fn subscribe_and_resync_have_constant_cost() {
     const OBJECTS: usize = 300;
     let looks = |subscribers: usize| async move {
         let source = Collection::<Watched>::default();
@@ -243,7 +243,7 @@ async fn to_subscribe_and_to_be_reminded_cost_the_same_however_much_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
+async fn change_before_delivery_is_delivered_once() {
     let source = pods(&["changed", "gone", "anew", "same"]);
     let informer = synced(&source).await;
     let mut late = informer.subscribe();
@@ -267,7 +267,7 @@ async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
+async fn subscriber_during_a_write_receives_everything_once() {
     let source = pods(&["a"]);
     let known = Arc::<Mutex<Option<SharedInformer<Pod>>>>::default();
     let subscriptions: Arc<Mutex<Vec<Subscription<Pod>>>> = Arc::default();
@@ -314,7 +314,7 @@ async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_changes_an_object_at_an_equal_version_is_told() {
+async fn update_at_an_equal_version_is_delivered() {
     let a = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": node});
     let (listed, modified) = (a("before"), a("after"));
     let source = Scripted::new(
@@ -332,7 +332,7 @@ async fn a_watch_that_changes_an_object_at_an_equal_version_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_each_change_gets_each_in_the_order_of_all() {
+async fn ordered_subscription_delivers_each_change_in_order() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut each, mut merged) = (informer.subscribe_ordered(100), informer.subscribe());
@@ -356,7 +356,7 @@ async fn who_wants_each_change_gets_each_in_the_order_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_without_room_joins_the_last_one_of_its_key() {
+async fn change_beyond_the_bound_merges_with_its_key() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe_ordered(2);
@@ -378,7 +378,7 @@ async fn a_change_without_room_joins_the_last_one_of_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reminder_comes_after_the_news_and_not_of_what_has_changed() {
+async fn resync_follows_changes_and_skips_changed_objects() {
     let source = pods(&["a", "b", "c"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -424,7 +424,7 @@ async fn how_subscribers_keep_up_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
+async fn newest_subscription_keeps_only_the_newest_state() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let mut newest = informer.subscribe_newest();
@@ -449,7 +449,7 @@ async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
+async fn observed_deletion_keeps_its_final_state_despite_recreation() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let (mut merged, mut each) = (informer.subscribe(), informer.subscribe_ordered(10));

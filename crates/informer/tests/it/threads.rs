@@ -9,7 +9,7 @@ use pintle_testing::Collection;
 use crate::support::{Pod, pod, pods, settle, shorthand};
 
 #[tokio::test]
-async fn a_channel_brings_everything_to_several_threads_and_ends_with_the_informer() {
+async fn channel_feeds_several_threads_until_the_end() {
     let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
     let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let informer = SharedInformer::new(source, InformerConfig::default());
@@ -48,7 +48,7 @@ async fn a_channel_that_is_dropped_takes_nothing_more() {
     assert!(informer.subscriptions().is_empty());
 }
 
-/// A handler that tells of each call, and ends it when it is let.
+/// A handler that reports each call and returns when it is allowed to.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((told, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
     let let_go = std::sync::Mutex::new(let_go);
@@ -60,7 +60,7 @@ fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<Str
 }
 
 #[tokio::test]
-async fn a_handler_with_a_thread_of_its_own_may_block_and_holds_up_nobody() {
+async fn handler_thread_may_block_without_delaying_others() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
     let (mut guard, tells, lets) = blocking(&informer);
     informer.start();
@@ -79,7 +79,7 @@ async fn a_handler_with_a_thread_of_its_own_may_block_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_a_panic() {
+async fn handler_removal_waits_only_for_its_call() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
     let ((calm, of_calm, lets), (panics, of_panics, nobody_lets)) = (blocking(&informer), blocking(&informer));
     informer.start();
@@ -103,7 +103,7 @@ async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_
 }
 
 #[test]
-fn after_the_end_nothing_is_told_even_of_a_write_that_was_under_way() {
+fn nothing_is_delivered_after_the_end() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let source: Collection<Pod> = (0..1000).map(|number| pod(&number.to_string(), "")).collect();
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -128,12 +128,12 @@ fn after_the_end_nothing_is_told_even_of_a_write_that_was_under_way() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     lets.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The write is done; what tells of it comes right after.
+    // The write is complete, and its notifications follow.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for what comes soon, or never.
+/// Waits for a condition that is met soon or never.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
@@ -144,7 +144,7 @@ fn until(mut check: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_waits_for_a_task_that_is_being_started() {
+async fn shutdown_waits_for_a_starting_task() {
     for _ in 0..500 {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
         let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));

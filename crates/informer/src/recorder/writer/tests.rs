@@ -72,7 +72,7 @@ fn let_go() -> Receiver<()> {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_told_once() {
+async fn full_disk_ends_the_recording_with_one_warning() {
     let body = Bytes::from(vec![b'x'; 100]);
     for room in (0..2_000).step_by(7) {
         let (log, _here) = Log::here();
@@ -91,7 +91,7 @@ async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_to
 }
 
 #[tokio::test]
-async fn a_line_that_does_not_fit_any_more_gives_its_room_to_one_that_says_so() {
+async fn line_beyond_the_limit_is_replaced_by_full() {
     let disk = Disk::of(100, let_go());
     let lines = Lines::start(disk.clone(), "full".into(), u64::MAX).unwrap();
     lines.write(|| line(1, &Bytes::from(vec![b'x'; 1_000])));
@@ -102,7 +102,7 @@ async fn a_line_that_does_not_fit_any_more_gives_its_room_to_one_that_says_so() 
 }
 
 #[tokio::test]
-async fn a_disk_that_is_slow_holds_up_nobody_and_the_recording_ends_where_it_was_too_slow() {
+async fn slow_disk_ends_the_recording_without_blocking() {
     let (log, _here) = Log::here();
     let (hold, held) = bounded(0);
     let disk = Disk::of(usize::MAX, held);

@@ -54,7 +54,7 @@ fn put_off(queue: &Queue<PartialObject>) -> usize {
 }
 
 #[test]
-fn nobody_is_woken_under_the_lock() {
+fn wakers_run_without_the_lock() {
     struct Looks(Arc<Queue<PartialObject>>, AtomicUsize);
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {
@@ -77,7 +77,7 @@ fn nobody_is_woken_under_the_lock() {
 
 /// Holds however long the listener waits and however many objects come and go.
 #[test]
-fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
+fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
     drop(queue.begin(Walk::of(cache.snapshot())));
     while queue.try_next().is_some() {}
@@ -93,7 +93,7 @@ fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
 }
 
 #[test]
-fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
+fn resync_skips_changed_objects_in_small_sections() {
     const MANY: usize = 10 * SECTION;
     let (cache, queue) = (cache(MANY), queue());
     drop(queue.begin(Walk::of(cache.snapshot())));
@@ -106,7 +106,7 @@ fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
 }
 
 #[test]
-fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
+fn deleted_initial_objects_are_skipped_in_small_sections() {
     const MANY: usize = 10 * SECTION;
     for waits in [false, true] {
         let (cache, queue) = (cache(MANY), queue());
