@@ -119,7 +119,7 @@ impl<T: Object> Cache<T> {
 
     /// Stores an object, and returns the one that it replaces. Add and Update in client-go's `Store`.
     ///
-    /// The resourceVersion of the cache becomes that of the object, unless that is empty or older.
+    /// The cache takes over the object's resourceVersion, unless it is empty or older.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ pub struct Undecodable {
     /// The resourceVersion, if it could be read.
     pub resource_version: String,
     /// What is wrong, and where, in the bytes that the [`Projection`](crate::Projection) keeps. Values of a wrong type
-    /// are not quoted. The message of a type's own `Deserialize`, and that of a panic, are included as they are, even
+    /// are not quoted. Messages of panics and of a type's own `Deserialize` are included unchanged, even
     /// if they quote a value.
     pub error: String,
 }
@@ -269,7 +269,7 @@ mod tests {
         check_raw::<PartialObject>(named.clone().into(), "a/b", "its size of 70 bytes exceeds the limit of 50");
         check_raw::<PartialObject>(found.into(), "", "exceeds the limit");
         let Decoded::Undecodable(entry) = decode::<PartialObject>(&named.into(), None) else {
-            panic!("it was decoded")
+            panic!("the object was decoded")
         };
         assert_eq!((entry.0.uid.as_str(), entry.0.resource_version.as_str()), ("u", "7"));
     }

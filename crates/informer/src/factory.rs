@@ -173,7 +173,7 @@ impl InformerFactory {
     ///
     /// # Cancel safety
     ///
-    /// All informers are told to stop at the first poll, and stop even if the future is dropped afterwards.
+    /// All informers begin to stop at the first poll, even if the future is dropped afterwards.
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();

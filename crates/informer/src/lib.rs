@@ -48,8 +48,8 @@
 //! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
 //! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that shows the writes of this process at once: those of an API that it [wraps](Overlay::api), and those
-//!   that the caller reports.
+//! - An [`Overlay`] is a lister that shows the writes of this process at once. It [wraps](Overlay::api) an API, or the caller reports the
+//!   writes.
 //! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
 //! - A [`Projection`] selects the fields that are kept. Read its page before you write cached objects back.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
@@ -130,7 +130,7 @@
 //! each string and each list is a heap allocation, and a map takes 544 bytes for up to eleven short entries. Managed fields are the worst
 //! case, because each field name becomes a key of a tree. Recommendations:
 //!
-//! - For some thousands of objects, use the type as it is. Reads are fastest.
+//! - For some thousands of objects, use the type without changes. Reads are fastest.
 //! - If you know which fields you read, use a struct with these fields. It is small and the fastest to decode. In the example above, six
 //!   labels in a map are about half of the bytes.
 //! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].

@@ -103,7 +103,7 @@ impl<T: Object> Lister<T> {
     /// would look like a deletion. The entry disappears when the object is fixed or deleted.
     ///
     /// An object whose name cannot be read has no entry. It could be any object, so the informer ignores the list or event that contains
-    /// it: the cache stays as it is, the state of the informer shows the error, and the informer lists again with growing delays.
+    /// it: the cache does not change, the state of the informer shows the error, and the informer lists again with growing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer: the one in its configuration, and those of callers that share the informer.
+/// The error handlers of an informer: one from its configuration, and more from callers that share the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,

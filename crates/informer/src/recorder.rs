@@ -205,7 +205,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A stream that is recorded as it is read.
+/// A stream that is recorded while it is read.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,

@@ -99,7 +99,7 @@ impl<L> Selected<L> {
         self.choice.clone()
     }
 
-    /// Returns the selectors of the next request: the current ones if it begins a list, otherwise those of the last
+    /// Returns the selectors of the next request: the current ones if it begins a list, otherwise the selectors of the last
     /// list.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -134,7 +134,7 @@ impl<T: Object> SharedInformer<T> {
     /// of the informer is synced when all namespaces are, and otherwise shows the failure that has lasted longest.
     ///
     /// Namespaces are independent: each is as the server held it at some revision, and these revisions may differ. The
-    /// revision of the cache is that of the namespace that is furthest behind. So a [wait](Lister::wait_for) for a
+    /// revision of the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a
     /// write may have to wait for the next bookmark of a quiet namespace. A namespace that cannot be listed stops the
     /// revision, and all such waits.
     ///
@@ -195,7 +195,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Cancel safety
     ///
-    /// The informer is told to stop at the first poll, and stops even if the future is dropped afterwards.
+    /// The informer begins to stop at the first poll, even if the future is dropped afterwards.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();

@@ -91,7 +91,7 @@ pub struct ListProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
-    /// The informer was told to stop, or its last handle was dropped.
+    /// `stop` or `shutdown` was called, or its last handle was dropped.
     ShutDown,
     /// The tokio runtime of the informer was shut down.
     RuntimeGone,

@@ -1,7 +1,7 @@
 //! A multi-version store of values by key.
 //!
-//! A commit writes all its values with one stamp, and becomes visible in one step: the stamp of the store is set to
-//! that of the commit. A reader reads at a stamp, and sees the newest version of each key that is not newer than the
+//! A commit writes all its values with one stamp, and becomes visible in one step: the store takes over the
+//! commit's stamp. A reader reads at a stamp, and sees the newest version of each key that is not newer than the
 //! stamp. A superseded version is kept as long as a [`Pin`] has a stamp at which the version was visible.
 //!
 //! Locks are taken in this order. No lock is held while user code runs, including drops of values:
@@ -39,7 +39,7 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The index of namespaces. The store derives its values from the keys and adds them to those of a [`Write`].
+/// The index of namespaces. The store derives its values from the keys and adds them to the values of a [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
 /// The number of records that are processed in one critical section of a shard.

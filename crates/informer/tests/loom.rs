@@ -75,9 +75,9 @@ fn concurrent_snapshot_is_consistent_and_leaves_nothing() {
         assert_eq!(seen, snapshot.resource_version());
         assert_eq!((snapshot.len(), version_in(&snapshot, "a")), (1, seen.clone()));
         writer.join().unwrap();
-        assert_eq!(version_in(&snapshot, "a"), seen, "what is superseded is kept for it");
+        assert_eq!(version_in(&snapshot, "a"), seen, "superseded objects are kept for the snapshot");
         drop(snapshot);
-        assert!(first.upgrade().is_none(), "and no longer");
+        assert!(first.upgrade().is_none(), "and released afterwards");
     });
 }
 

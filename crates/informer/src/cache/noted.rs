@@ -91,9 +91,9 @@ mod tests {
         noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
         let asking = cache.clone();
         let asks = thread::spawn(move || tell.send(asking.undecodable().len()));
-        assert!(told.try_recv().is_err(), "it is not noted yet");
+        assert!(told.try_recv().is_err(), "the commit is not recorded yet");
         cache.noted.reach(noting.writer.stamp());
-        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for the writer"), 0);
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);
         drop(noting);
         asks.join().unwrap().unwrap();
     }
@@ -105,7 +105,7 @@ mod tests {
         let writes = thread::spawn(move || {
             let mut noting = writing.noting();
             noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |_| {});
-            panic!("a panic that the test wants");
+            panic!("expected by the test");
         });
         assert!(writes.join().is_err());
         assert!(cache.undecodable().is_empty() && cache.store.stamp() == 1);

@@ -11,7 +11,7 @@ use crate::selection::Selection;
 
 /// The parts of a store: a single one, or one for each of several namespaces.
 ///
-/// The revision of the store is that of the part that is furthest behind, and does not move until all parts have been
+/// The revision of the store is the lowest revision of its parts, and does not move until all parts have been
 /// listed. So the store has all changes up to its revision in every part.
 #[derive(Default)]
 pub(crate) struct Parts {
@@ -20,7 +20,7 @@ pub(crate) struct Parts {
     choice: Option<u64>,
     /// The set of parts has changed since the first one.
     has_changed: bool,
-    /// The newest revision that any part has seen, including removed parts, but not those of a history that has ended.
+    /// The newest revision that any part has seen, including removed parts, but excluding an earlier history.
     newest: String,
     /// `None` for a cache without an informer.
     demand: Option<Demand>,
@@ -105,7 +105,7 @@ impl Parts {
         }
     }
 
-    /// Returns the revision up to which the store has all objects of a namespace, if it differs from that of the store.
+    /// Returns the revision up to which the store has all objects of a namespace, if it differs from the revision of the store.
     /// Empty before the namespace was listed.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;

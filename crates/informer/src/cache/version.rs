@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 pub(crate) struct Revision {
     /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// The revision up to which it has some changes: that of the part that is ahead.
+    /// The revision up to which it has some changes, which is the highest revision of its parts.
     pub(crate) newest: String,
 }
 

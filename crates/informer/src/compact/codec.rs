@@ -305,7 +305,7 @@ mod tests {
 
         /// Arbitrary input does not panic, and the output has at most the requested length.
         #[test]
-        fn what_was_never_compressed_is_refused(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
+        fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();
             let whole = decompress(&data, length, &mut text).is_some();
             prop_assert!(text.starts_with(&before) && text.len() <= before.len() + length);
@@ -313,7 +313,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_damaged_is_refused_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        fn damaged_data_is_rejected_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
             let mut data = compress(text.as_bytes(), &Places::new(14), 0, 0);
             if !data.is_empty() {
                 let at = at.index(data.len());

@@ -126,8 +126,8 @@ mod tests {
         let texts: Vec<String> = (0..9).flat_map(|seed| [text(seed, 6000), text(seed, 6000)]).collect();
         let compressed: Vec<_> = texts.iter().map(|text| dictionary.compress("", text)).collect();
         for (pair, new) in compressed.chunks(2).zip([true, true, true, true, true, false, false, false, false]) {
-            assert!(pair[0].0.len() > 6000, "nothing was known of it");
-            assert_eq!(pair[1].0.len() < 100, new, "it was learnt");
+            assert!(pair[0].0.len() > 6000, "the text was unknown");
+            assert_eq!(pair[1].0.len() < 100, new, "the text was added");
         }
         assert_eq!(learnt(&dictionary), MOST);
         for (text, (compressed, learnt)) in texts.iter().zip(&compressed) {

@@ -77,7 +77,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Not the revision of the store, which is that of the part that is furthest behind.
+                // Not the revision of the store, which is the lowest revision of its parts.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();

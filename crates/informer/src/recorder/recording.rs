@@ -26,7 +26,7 @@ use super::line::{Line, Record, Source};
 /// pending. If the file was truncated, for example because its process was killed, all complete entries are replayed.
 /// Anything after a `FULL` or `LOST` entry is ignored.
 ///
-/// The delays between requests are those of the informer. To reproduce them, use the same
+/// The informer determines the delays between requests. To reproduce them, use the same
 /// [`seed`](crate::InformerConfig::seed).
 ///
 /// # Examples

@@ -154,7 +154,7 @@ fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_left_is_what_serde_reads_without_the_fields(object in object(), is_pretty in any::<bool>(), escapes in any::<bool>()) {
+    fn pruned_json_equals_serde_without_the_fields(object in object(), is_pretty in any::<bool>(), escapes in any::<bool>()) {
         let text = written(&object, is_pretty, escapes);
         let left = pruned(&text).unwrap();
         let mut expected: Value = serde_json::from_slice(&text).unwrap();
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_json_stays_so_and_no_bytes_make_it_panic(
+    fn pruned_json_stays_json_and_nothing_panics(
         object in object(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(b"{}[]:,\"\\ 0e\xff".to_vec()), any::<bool>()), 0..4),
     ) {

@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_pin_shows_what_was_there_and_nothing_else_is_kept(
+    fn pins_show_their_state_and_nothing_else_stays(
         shards in 1usize..5,
         steps in prop::collection::vec(step(), 0..40),
     ) {

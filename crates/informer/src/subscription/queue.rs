@@ -32,7 +32,7 @@ pub(crate) struct Queue<T> {
     _user: Option<User>,
 }
 
-/// A change of an object, as it is sent to all subscribers.
+/// A change of an object for all subscribers.
 pub(crate) enum Notification<T> {
     Added(HashedState<T>),
     Updated {

@@ -28,7 +28,7 @@ fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
     pods.sort_by_key(|pod| pod.key());
     let names = pods.iter().map(|pod| pod.metadata.name.clone()).collect();
     let keys = cache.index_keys("words", value).unwrap();
-    assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys and objects agree");
+    assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys match objects");
     names
 }
 
@@ -96,7 +96,7 @@ fn a_replacement_tells_what_it_replaced() {
     let replacement = cache.replace(vec![Arc::new(pod("stays", "b")), Arc::new(pod("new", "b"))], "9");
     assert_eq!(replacement.deleted.iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["gone"]);
     let present: Vec<_> = replacement.present.iter().map(|(old, new)| (old.is_some(), &*new.metadata.name)).collect();
-    assert_eq!(present, [(true, "stays"), (false, "new")], "in the order of the list");
+    assert_eq!(present, [(true, "stays"), (false, "new")], "in list order");
     assert!(names(&cache, "a").is_empty());
     assert_eq!(names(&cache, "b"), ["new", "stays"]);
 
@@ -134,7 +134,7 @@ fn picky() -> Cache<Pod> {
     let cache = Cache::new();
     let add = cache.add_index("picky", |pod: &Pod| match pod.node.as_str() {
         "bad" => Err("it is bad"),
-        "worse" => panic!("a panic that the test wants"),
+        "worse" => panic!("expected by the test"),
         node => Ok(vec![node.to_owned()]),
     });
     add.unwrap();
@@ -145,7 +145,7 @@ fn picky() -> Cache<Pod> {
 fn failing_index_function_keeps_the_last_good_state() {
     let cache = picky();
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
-    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: a panic that the test wants")] {
+    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
         let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
         assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
         assert!(error.to_string().contains(said), "{error}");
@@ -159,9 +159,9 @@ fn failing_index_function_keeps_the_last_good_state() {
     assert_eq!(cache.undecodable().len(), 2);
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
     cache.delete(&key("b"), "10");
-    assert!(cache.undecodable().is_empty(), "mended, and deleted");
+    assert!(cache.undecodable().is_empty(), "fixed and deleted");
     cache.upsert(Arc::new(pod("b", "good"))).unwrap();
-    assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "it goes on");
+    assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "the cache still works");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn cache_and_memory_store_are_equal_indexers() {
 
 #[test]
 fn index_function_may_read_the_informer_state() {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -322,7 +322,7 @@ fn index_function_may_read_the_informer_state() {
         });
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[test]
@@ -342,11 +342,11 @@ fn store_transaction_is_one_step() {
     ];
     let error = Store::transaction(&mut cache, writes).unwrap_err();
     assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
-    let told = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
+    let received = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
         let changes = cache.changes_since(since).unwrap_or_default();
         changes.iter().map(|change| format!("{}@{}", change.key.name(), change.resource_version)).collect()
     };
-    assert_eq!(told(&cache, "1"), ["b@41", "a@41", "d@41"], "those of one step have one revision");
+    assert_eq!(received(&cache, "1"), ["b@41", "a@41", "d@41"], "one step has one revision");
     assert_eq!(cache.resource_version(), "41");
     // Several writes of one key are executed in order.
     Store::transaction(
@@ -359,7 +359,7 @@ fn store_transaction_is_one_step() {
     )
     .unwrap();
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
-    assert_eq!(told(&cache, "50"), ["b@50", "b@51"], "its deletion, which is of no revision, and the last one");
+    assert_eq!(received(&cache, "50"), ["b@50", "b@51"], "the deletion without a revision, and the last write");
 }
 
 /// Concurrent readers and writers are not affected.
@@ -384,7 +384,7 @@ fn failed_add_index_does_not_affect_concurrent_writes() {
                 false => Ok(Some("some".to_owned())),
             }
         });
-        let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("there is no other") };
+        let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("only this variant exists") };
         assert_eq!(error.key, key(fails_on));
         assert!(cache.by_index("some", "some").is_err());
         assert_eq!((cache.len(), cache.undecodable()), (4, vec![]));

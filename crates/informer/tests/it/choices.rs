@@ -118,7 +118,9 @@ fn take(
         match event {
             ResourceEvent::Added { object, .. } => prop_assert!(known.insert(key, object).is_none(), "added twice"),
             ResourceEvent::Updated { old, new } => prop_assert_eq!(known.insert(key, new), Some(old)),
-            ResourceEvent::Deleted { .. } => prop_assert!(known.remove(&key).is_some(), "deleted what was not told"),
+            ResourceEvent::Deleted { .. } => {
+                prop_assert!(known.remove(&key).is_some(), "deletion of an unknown object")
+            }
         }
     }
     Ok(())
@@ -193,7 +195,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
 
 proptest! {
     #[test]
-    fn what_is_held_is_what_is_chosen_as_it_was_at_some_revision(
+    fn cache_holds_the_selection_at_some_revision(
         operations in operations(),
         streaming_list in any::<bool>(),
         seed in any::<u64>(),

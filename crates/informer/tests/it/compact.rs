@@ -145,8 +145,8 @@ async fn compact_reports_an_invalid_object_on_read() {
     for _ in 0..2 {
         let error = b.get().unwrap_err();
         assert_eq!((error.key.clone(), error.uid.as_str(), error.resource_version.as_str()), (key("b"), "2", "2"));
-        let told = "ns/b cannot be decoded: invalid type: map, expected a string at line 1 column ";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let received = "ns/b cannot be decoded: invalid type: map, expected a string at line 1 column ";
+        assert!(error.to_string().starts_with(received), "{error}");
     }
     assert!(!format!("{b:?}").contains("hush") && format!("{b:?}").starts_with("Compact(ns/b, "), "{b:?}");
     // The metadata of this object cannot be read either.
@@ -162,7 +162,7 @@ struct Closed;
 
 impl<'de> Deserialize<'de> for Closed {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        panic!("it was decoded")
+        panic!("the object was decoded")
     }
 }
 
@@ -226,7 +226,7 @@ fn decoded_objects_are_shared_while_recent() {
     let decoded = first.get().unwrap();
     assert!(Arc::ptr_eq(&decoded, &first.get().unwrap()));
     drop(first);
-    assert_eq!(Arc::strong_count(&decoded), 1, "nobody else is to have it");
+    assert_eq!(Arc::strong_count(&decoded), 1, "there is another reference");
     drop(decoded);
     assert_eq!(COUNTED.load(Ordering::Relaxed), 0);
 

@@ -23,7 +23,7 @@ use crate::support::settle;
 #[derive(Deserialize)]
 struct Told {
     metadata: ObjectMeta,
-    #[serde(rename = "number", deserialize_with = "told")]
+    #[serde(rename = "number", deserialize_with = "received")]
     number: usize,
 }
 
@@ -31,7 +31,7 @@ pintle_meta::resource!(Told, "v1", "Pod", "pods", Namespaced);
 
 static DECODED: Mutex<Vec<(ThreadId, usize)>> = Mutex::new(Vec::new());
 
-fn told<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let number = usize::deserialize(deserializer)?;
     DECODED.lock().unwrap().push((thread::current().id(), number));
     Ok(number)
@@ -91,11 +91,11 @@ async fn large_list_is_decoded_in_order_off_the_runtime() {
         // The rest may be small enough to be decoded at once.
         assert!(here * 1_000 <= 32 << 10, "{here} on the runtime's thread");
         settle().await;
-        let told = std::iter::from_fn(|| events.try_next()).map(|event| match event {
+        let received = std::iter::from_fn(|| events.try_next()).map(|event| match event {
             ResourceEvent::Added { object, is_initial: true } => object.number,
             event => panic!("{:?}", event.key()),
         });
-        assert_eq!(told.collect::<Vec<_>>(), (first..first + 1_500).collect::<Vec<_>>());
+        assert_eq!(received.collect::<Vec<_>>(), (first..first + 1_500).collect::<Vec<_>>());
     }
 }
 
@@ -117,9 +117,9 @@ async fn list_reuses_unchanged_cached_objects() {
         (first..first + 10).for_each(put);
         let transformed = Arc::new(AtomicUsize::new(0));
         let counted = transformed.clone();
-        let transform = move |told: &mut Told| {
+        let transform = move |received: &mut Told| {
             counted.fetch_add(1, Ordering::Relaxed);
-            told.number += 1_000_000;
+            received.number += 1_000_000;
         };
         let config = InformerConfig { transform: Some(Arc::new(transform)), ..config(streaming_list) };
         let informer = SharedInformer::new(source.clone(), config);
@@ -139,7 +139,7 @@ async fn list_reuses_unchanged_cached_objects() {
         assert_eq!(BTreeSet::from_iter(decoded.clone()), BTreeSet::from([first + 3, first + 10]), "{streaming_list}");
         assert_eq!((decoded.len(), transformed.load(Ordering::Relaxed)), (2, 12));
         let after = informer.lister().list();
-        assert!(after.len() == 10 && after.iter().all(|told| (1_000_000..2_000_000).contains(&told.number)));
+        assert!(after.len() == 10 && after.iter().all(|received| (1_000_000..2_000_000).contains(&received.number)));
         let same = after.iter().filter(|pod| before.iter().any(|before| Arc::ptr_eq(before, pod))).count();
         assert_eq!(same, 8);
     }

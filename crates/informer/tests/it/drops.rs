@@ -162,7 +162,7 @@ impl Drop for Asking {
 
 #[test]
 fn dropped_object_may_read_the_cache() {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let cache = Arc::new(Cache::new());
         let refuse = |object: &Asking| if object.metadata.uid == "2" { Err("wanted") } else { Ok(Vec::new()) };
@@ -176,5 +176,5 @@ fn dropped_object_may_read_the_cache() {
         assert!(cache.upsert(refused.clone()).is_err());
         drop((cache.clone(), refused));
     });
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for a lock"), 1);
+    assert_eq!(received.recv_timeout(Duration::from_secs(10)).expect("deadlock"), 1);
 }

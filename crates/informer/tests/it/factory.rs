@@ -32,13 +32,13 @@ async fn equal_requests_share_one_informer() {
     let again = factory.informer(source.clone(), named(""));
     assert_eq!(again.name(), "all");
     let one = factory.informer(within(&source, "ns"), named("one"));
-    assert_eq!(one.name(), "one", "another namespace is another informer");
+    assert_eq!(one.name(), "one", "another namespace needs another informer");
     assert_eq!(factory.informer(within(&source, "ns"), named("")).name(), "one");
     let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
     let elsewhere = Collection::dynamic(resource, CollectionConfig::default());
     elsewhere.put(pod("a", ""));
     let other = factory.informer(elsewhere.clone(), named("other"));
-    assert_eq!(other.name(), "other", "another resource is another informer");
+    assert_eq!(other.name(), "other", "another resource needs another informer");
     let selected = |selector: &str, name: &str| {
         let label_selector = selector.parse().unwrap();
         let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
@@ -77,7 +77,7 @@ async fn later_informer_runs_after_the_next_start() {
     assert!(!late.has_synced());
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    assert_eq!(requests(&first).len(), 2, "the first was not started again");
+    assert_eq!(requests(&first).len(), 2, "the first informer is not started again");
 
     factory.shutdown().await;
     let third = pods(&[]);
@@ -85,7 +85,7 @@ async fn later_informer_runs_after_the_next_start() {
     factory.start();
     too_late.start();
     let waited = tokio::time::timeout(std::time::Duration::from_secs(60), too_late.wait_for_sync()).await;
-    assert!(waited.expect("nobody waits for what never comes").is_err());
+    assert!(waited.expect("the wait ends").is_err());
     assert!(!too_late.has_synced() && requests(&third).is_empty());
 }
 
@@ -231,5 +231,5 @@ async fn user_arriving_during_stop_gets_a_running_informer() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all are stopped");
+    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all informers stop");
 }

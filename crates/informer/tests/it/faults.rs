@@ -109,11 +109,11 @@ async fn cache_converges_under_random_faults() {
         tokio::time::sleep(Duration::from_secs(640)).await;
         let cached = informer.lister().snapshot().index_keys("namespace", "ns").unwrap();
         assert_eq!(cached, [key("b"), key("c")], "fault {number}");
-        let told = drain_sorted(&mut events).await;
+        let received = drain_sorted(&mut events).await;
         let expected: [&[&str]; 2] = [&["A c@4", "D a@3"], &["A c@4", "D? a@1"]];
         assert!(
-            expected.contains(&&told.iter().map(String::as_str).collect::<Vec<_>>()[..]),
-            "fault {number}: {told:?}"
+            expected.contains(&&received.iter().map(String::as_str).collect::<Vec<_>>()[..]),
+            "fault {number}: {received:?}"
         );
         assert!(informer.state().is_synced(), "fault {number}: {:?}", informer.state());
     }
@@ -218,7 +218,7 @@ async fn shutdown_waits_for_no_answer() {
         settle().await;
         let before = tokio::time::Instant::now();
         informer.shutdown().await;
-        assert_eq!(tokio::time::Instant::now(), before, "it waited for something");
+        assert_eq!(tokio::time::Instant::now(), before, "time has passed");
         assert_eq!(source.open_watches(), 0);
     }
 }

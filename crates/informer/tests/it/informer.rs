@@ -73,10 +73,10 @@ async fn subscriber_syncs_after_all_initial_objects() {
     let mut handle = events.sync_handle();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert!(informer.has_synced() && !events.has_synced(), "the cache is complete, and the subscriber knows nothing");
+    assert!(informer.has_synced() && !events.has_synced(), "the cache is synced and the subscriber is not");
     events.next().await.unwrap();
     events.next().await.unwrap();
-    assert!(!handle.has_synced(), "it is still at work on the last one");
+    assert!(!handle.has_synced(), "the last event is still being handled");
     assert!(events.try_next().is_none());
     assert!(events.has_synced() && handle.synced().await);
 
@@ -92,7 +92,7 @@ async fn deleted_initial_object_does_not_delay_sync() {
     source.remove(&key("a"));
     settle().await;
     assert!(events.has_synced());
-    assert!(events.try_next().is_none(), "what came and went unheard is not told");
+    assert!(events.try_next().is_none(), "an object that was added and deleted meanwhile is not delivered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn slow_subscriber_receives_only_the_newest_state() {
         source.remove(&key(&format!("brief-{round}")));
         settle().await;
         assert!(slow.len() <= 1);
-        assert_eq!(drain(&mut quick).await.len(), 1, "others do not wait for it");
+        assert_eq!(drain(&mut quick).await.len(), 1, "other subscribers do not wait");
     }
     source.remove(&key("b"));
     assert_eq!(drain(&mut slow).await, ["U a@1..300", "D b@303"]);
@@ -141,8 +141,8 @@ async fn a_relist_tells_only_what_changed() {
     source.compact();
     source.break_watches(Break::expired());
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let told = drain(&mut events).await;
-    assert_eq!(told, ["D? gone@3", "U changed@2..4", "A new@5"], "deletions, and then the list in its order");
+    let received = drain(&mut events).await;
+    assert_eq!(received, ["D? gone@3", "U changed@2..4", "A new@5"], "deletions first, then the list in order");
     assert!(events.has_synced());
 }
 
@@ -161,7 +161,7 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
         events
     };
     let forever = subscribe(Some(Duration::MAX));
-    assert_eq!(forever.len(), 1, "a period beyond all clocks is never");
+    assert_eq!(forever.len(), 1, "a period beyond the clock disables resyncs");
     let _rarely = subscribe(Some(Duration::from_secs(3600)));
     settle().await;
     let mut never = subscribe(None);
@@ -171,21 +171,21 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     for events in [&mut never, &mut two, &mut three, &mut often] {
         assert_eq!(drain(events).await, ["A! a@1"]);
     }
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..6 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut count = 0;
         for (name, events) in [("2", &mut two), ("3", &mut three), ("1", &mut often), ("never", &mut never)] {
             for event in drain(events).await {
                 assert_eq!(event, "U a@1..1");
-                told.push(name);
+                received.push(name);
                 count += 1;
             }
         }
-        told.push(if count == 0 { "nobody" } else { "|" });
+        received.push(if count == 0 { "nobody" } else { "|" });
     }
-    assert_eq!(told.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
-    assert_eq!(requests(&source).len(), 2, "the server is not asked");
+    assert_eq!(received.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
+    assert_eq!(requests(&source).len(), 2, "no request is sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,9 +228,9 @@ async fn everything_is_transformed_once() {
             nodes.push(old.node.clone());
         }
     }
-    assert_eq!(nodes, ["node!"], "b was gone before it was told");
+    assert_eq!(nodes, ["node!"], "b was deleted before its delivery");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was reminded") };
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("no resync") };
     assert_eq!((old.node.as_str(), new.node.as_str()), ("node!", "node!"));
     assert_eq!(informer.lister().get(&key("a")).unwrap().node, "node!");
 }
@@ -325,7 +325,7 @@ async fn wait_for_a_write_makes_it_readable() {
     settle().await;
     assert!(!waiting.is_finished());
     source.remove(&key("a"));
-    assert!(waiting.await.unwrap(), "deletions count as well");
+    assert!(waiting.await.unwrap(), "deletions count");
 
     let opaque = lister.wait_for("x1").await;
     assert_eq!(opaque, Err(NotReached::NotComparable { resource_version: "x1".into() }));
@@ -354,7 +354,7 @@ async fn a_subscription_that_is_dropped_takes_nothing_more() {
     let (dropped, mut kept) = (informer.subscribe(), informer.subscribe());
     let mut handle = dropped.sync_handle();
     drop(dropped);
-    assert!(!handle.synced().await, "it never will");
+    assert!(!handle.synced().await, "it never syncs");
     source.put(pod("b", ""));
     assert_eq!(drain(&mut kept).await, ["A! a@1", "A b@2"]);
 }
@@ -367,7 +367,7 @@ async fn next_loses_nothing_when_it_is_dropped() {
     for round in 1..20 {
         tokio::select! {
             biased;
-            _ = events.next() => panic!("there is nothing yet"),
+            _ = events.next() => panic!("no event yet"),
             () = settle() => {}
         }
         source.put(pod("a", ""));
@@ -387,18 +387,18 @@ async fn shutdown_ends_everything_that_depends_on_it() {
     informer.shutdown().await;
     assert_eq!(source.open_watches(), 0);
     assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }));
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.next().await {
-        told.push(shorthand(&event));
+        received.push(shorthand(&event));
     }
-    assert_eq!(told, ["A! a@1", "A b@2"], "what was still to be told is told");
-    assert_eq!(informer.lister().len(), 2, "listers go on");
+    assert_eq!(received, ["A! a@1", "A b@2"], "remaining events are delivered");
+    assert_eq!(informer.lister().len(), 2, "listers still work");
     let mut too_late = informer.subscribe();
     assert!(too_late.next().await.is_some() && too_late.next().await.is_some() && too_late.next().await.is_none());
 
     informer.start();
     settle().await;
-    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }), "it does not come back");
+    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }), "it stays stopped");
     informer.shutdown().await;
 }
 
@@ -431,7 +431,7 @@ async fn no_task_is_left_behind() {
     let never = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     let never_called = never.add_event_handler(ignore);
     settle().await;
-    assert_eq!(tasks(), before + 4, "one of the informer, and one of each handler");
+    assert_eq!(tasks(), before + 4, "one task for the informer and one for each handler");
     informer.shutdown().await;
     drop(never);
     settle().await;
@@ -449,7 +449,7 @@ async fn dropping_the_last_handle_ends_the_task() {
     assert_eq!(source.open_watches(), 1);
     drop(another);
     settle().await;
-    assert_eq!(source.open_watches(), 0, "neither subscriptions nor listers keep it running");
+    assert_eq!(source.open_watches(), 0, "subscriptions and listers do not keep it running");
     assert!(events.next().await.is_some());
     assert!(events.next().await.is_none());
     assert_eq!(lister.len(), 1);
@@ -461,7 +461,7 @@ async fn panicking_transform_affects_only_its_object() {
     let informer = SharedInformer::new(
         source.clone(),
         InformerConfig {
-            transform: Some(Arc::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
+            transform: Some(Arc::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "expected by the test"))),
             ..InformerConfig::default()
         },
     );
@@ -476,7 +476,7 @@ async fn panicking_transform_affects_only_its_object() {
     assert!(entries[0].error.contains("panicked"), "{entries:?}");
     assert!(informer.state().is_synced());
     source.put(pod("b", "good"));
-    assert_eq!(drain(&mut events).await.len(), 1, "it heals");
+    assert_eq!(drain(&mut events).await.len(), 1, "fixed");
     assert!(informer.lister().undecodable().is_empty());
 }
 

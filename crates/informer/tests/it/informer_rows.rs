@@ -63,29 +63,29 @@ async fn c5_all_readers_see_transformed_objects() {
     assert_eq!(informer.lister().list()[0].node, "transformed");
     source.remove(&key("a"));
     settle().await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.try_next() {
         if let ResourceEvent::Updated { old, .. } = &event {
             assert_eq!(old.node, "transformed");
         }
         assert_eq!(event.object().node, "transformed");
-        told.push(shorthand(&event));
+        received.push(shorthand(&event));
     }
-    assert_eq!(told, ["A! a@", "U a@..", "D a@"]);
+    assert_eq!(received, ["A! a@", "U a@..", "D a@"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn c8_relist_delivers_deletions_then_objects_in_order() {
     let source = pods(&["pod1", "pod2", "pod3"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    let (lister, told) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
-    let log = told.clone();
+    let (lister, received) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
+    let log = received.clone();
     let _guard = informer.add_event_handler(move |event: &ResourceEvent<Pod>| {
         log.lock().unwrap().push((shorthand(event), lister.len()));
     });
     let take = || {
-        let (told, there): (Vec<_>, Vec<_>) = std::mem::take(&mut *told.lock().unwrap()).into_iter().unzip();
-        (told, there)
+        let (received, there): (Vec<_>, Vec<_>) = std::mem::take(&mut *received.lock().unwrap()).into_iter().unzip();
+        (received, there)
     };
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -205,7 +205,7 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(10 * SECOND, the_others_go).await.expect("whose handler was dropped leaves");
+    tokio::time::timeout(10 * SECOND, the_others_go).await.expect("dropped handlers unsubscribe");
     informer.shutdown().await;
 }
 
@@ -222,14 +222,14 @@ async fn i12_handler_panics_are_logged_and_others_continue() {
     tokio::time::sleep(2 * SECOND).await;
     assert_eq!(log.count("an event handler panicked"), 10);
     log.assert_tells(&["ERROR", "informer=Pod", "wanted", "Added(ns/a@1"]);
-    assert!(one.has_synced() && two.has_synced(), "they have been through it all, such as it was");
+    assert!(one.has_synced() && two.has_synced(), "they have processed all initial objects");
 }
 
 #[tokio::test(start_paused = true)]
 async fn i14_wait_for_all_ends_with_the_last() {
     let factory = InformerFactory::new();
     factory.wait_for_sync().await.unwrap();
-    assert!(factory.unsynced().is_empty(), "who waits for nobody does not wait");
+    assert!(factory.unsynced().is_empty(), "an empty wait ends at once");
     let source = pods(&["a"]);
     let informers = [("late", 0), ("immediate", 1), ("later", 2)].map(|(name, number)| {
         let reflector =

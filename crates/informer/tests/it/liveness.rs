@@ -33,7 +33,7 @@ fn a_watch_whose_bookmarks_stay_away_is_dead() {
     assert_eq!(patience(&rig), 75 + 30);
     assert_eq!(rig.time_out(), "WATCH rv=6");
     assert_eq!(rig.errors, ["the watch fell silent"]);
-    assert!(rig.reflector.state().is_synced(), "the new one may be better");
+    assert!(rig.reflector.state().is_synced(), "a new watch has started");
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn idle_timeout_doubles_without_bookmarks() {
     assert!(waited.starts_with(&[90, 180]) && waited.len() <= 4, "{waited:?}");
     assert!(*waited.last().unwrap() > 300, "{waited:?}");
     rig.receive(WatchEvent::Added(pod_at("b", 7)));
-    assert!(patience(&rig) > 300, "events are no bookmarks");
+    assert!(patience(&rig) > 300, "events do not count as bookmarks");
     rig.bookmark(8, false);
-    assert_eq!(patience(&rig), 90, "it sends some after all");
+    assert_eq!(patience(&rig), 90, "the server does send bookmarks");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn bookmark_gap_carries_over_to_the_next_watch() {
         rig.pass(pause * SECOND);
         rig.bookmark(7, false);
     }
-    assert_eq!(patience(&rig), 60 + 30, "a pause of long ago is forgotten");
+    assert_eq!(patience(&rig), 60 + 30, "old gaps are forgotten");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn wrong_idle_timeouts_do_not_repeat() {
     assert_eq!(patience(&rig), 2 * (60 + 30));
     rig.time_out();
     rig.open();
-    assert!(patience(&rig) > 300, "it has to be shown anew that bookmarks come");
+    assert!(patience(&rig) > 300, "bookmarks must be seen again");
     rig.bookmark(7, false);
     assert_eq!(patience(&rig), 60 + 30);
 }
@@ -125,7 +125,7 @@ fn watch_idle_timeout_can_be_configured() {
     let mut hasty = Rig::with(ReflectorConfig { watch_idle_timeout: Some(Duration::ZERO), ..config() });
     hasty.list(&["a"], 5);
     hasty.open();
-    assert_eq!(hasty.time_out(), "SLEEP 800", "it does not become a hot loop");
+    assert_eq!(hasty.time_out(), "SLEEP 800", "no hot loop");
 }
 
 #[test]

@@ -29,12 +29,12 @@ async fn synced(source: &Collection<Pod>, config: InformerConfig<Pod>) -> Shared
 
 fn value(memory: &InMemoryProvider, name: &str) -> f64 {
     let labels = [("name", "web"), ("group", ""), ("version", "v1"), ("resource", "pods")];
-    memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not told"))
+    memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not recorded"))
 }
 
 /// The number of values, and their rounded sum.
 fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
-    let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not told"));
+    let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not recorded"));
     (distribution.count(), distribution.sum().round())
 }
 
@@ -49,9 +49,9 @@ async fn metrics_match_client_go_and_end_with_the_informer() {
         MetricKind::Histogram(_) => "histogram",
         _ => "gauge",
     };
-    let told: Vec<_> = samples.iter().map(|sample| (sample.metric.name, kind(sample.metric.kind))).collect();
+    let received: Vec<_> = samples.iter().map(|sample| (sample.metric.name, kind(sample.metric.kind))).collect();
     assert_eq!(
-        told,
+        received,
         [
             ("informer_degraded_seconds", "gauge"),
             ("informer_pending_notifications", "gauge"),
@@ -83,7 +83,7 @@ async fn metrics_match_client_go_and_end_with_the_informer() {
     assert_eq!(value(&memory, "informer_synced"), 1.0);
     drop(dropped);
     settle().await;
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "and the one that never started is still there");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "the informer that never started still exists");
     drop(never_started);
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
     // A second handle does not count as an informer.
@@ -106,7 +106,7 @@ async fn list_records_its_duration_and_size() {
     source.faults().next_of(Verb::List, [Outcome::Fails(too_many_requests())]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(7))]);
     let _informer = synced(&source, telling(&memory)).await;
-    assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "the one that failed was one");
+    assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "a failed list counts");
     assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 7.0));
     assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
     for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
@@ -139,7 +139,7 @@ async fn ended_watch_records_its_duration_and_events() {
     for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
         assert_eq!(value(&memory, version), 2.0, "{version}");
     }
-    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0), "it goes on");
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0), "the cache still works");
 
     source.break_watches(Break::End);
     settle().await;
@@ -160,7 +160,7 @@ async fn a_relist_after_410_shows() {
     source.compact();
     source.break_watches(Break::expired());
     settle().await;
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "it has lost track");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "its revision expired");
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (1, 9.0));
     assert_eq!(value(&memory, "informer_store_resource_version"), 1.0);
 
@@ -178,7 +178,7 @@ async fn watch_without_events_counts_as_short() {
     source.faults().next_of(Verb::Watch, [empty(), empty()]);
     let informer = synced(&source, telling(&memory)).await;
     assert!(informer.state().cause().is_some());
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "it holds the whole resource, and does not follow it");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "it is complete but does not watch");
     assert_eq!(value(&memory, "reflector_short_watches_total"), 1.0);
     assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 0.0));
 
@@ -209,7 +209,7 @@ async fn a_watch_that_is_refused_was_none() {
     source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
     let _informer = synced(&source, telling(&memory)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "but it was asked for");
+    assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "the request counts");
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0));
     assert_eq!(value(&memory, "reflector_short_watches_total"), 0.0);
 }
@@ -252,7 +252,7 @@ async fn an_undecodable_object_shows_until_it_heals() {
     source.compact();
     source.break_watches(Break::expired());
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(value(&memory, "informer_undecodable_objects"), 0.0, "a list heals it as well");
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 0.0, "a list fixes it as well");
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,9 +346,9 @@ fn provider_is_called_without_the_factory_lock() {
     struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {
         fn look(&self) -> &InMemoryProvider {
-            let (factory, (tell, told)) = (self.1.clone(), mpsc::channel());
+            let (factory, (tell, received)) = (self.1.clone(), mpsc::channel());
             thread::spawn(move || tell.send(factory.unsynced()));
-            told.recv_timeout(Duration::from_secs(30)).expect("the lock is free");
+            received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
             &self.0
         }
     }

@@ -78,13 +78,13 @@ pub(crate) async fn long() {
 }
 
 /// Events, with the namespace as the name.
-pub(crate) async fn told(events: &mut Subscription<Pod>) -> Vec<String> {
+pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
-    let mut told: Vec<String> = std::iter::from_fn(|| events.try_next())
+    let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
         .map(|event| shorthand(&event).replace('x', &event.object().metadata.namespace))
         .collect();
-    told.sort();
-    told
+    received.sort();
+    received
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,13 +96,13 @@ async fn changed_set_deletes_and_adds_without_disturbing_others() {
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2"]);
+        assert_eq!(received(&mut events).await, ["A! a@1", "A! b@2"]);
         assert_eq!(source.open_watches(), 2);
 
         requests(&source);
         namespaces.set(set("bc"));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A c@3", "D? a@1"]);
+        assert_eq!(received(&mut events).await, ["A c@3", "D? a@1"]);
         assert_eq!((held(&informer).as_str(), source.open_watches()), ("bc", 2));
         assert!(informer.state().is_synced());
         let asked = requests(&source);
@@ -111,11 +111,11 @@ async fn changed_set_deletes_and_adds_without_disturbing_others() {
         source.put(pod("a", "x"));
         source.put(pod("b", "x"));
         source.put(pod("c", "x"));
-        assert_eq!(told(&mut events).await, ["U b@2..5", "U c@3..6"]);
+        assert_eq!(received(&mut events).await, ["U b@2..5", "U c@3..6"]);
 
         namespaces.set(set("cb"));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(requests(&source).len(), 0, "these are the same");
+        assert_eq!(requests(&source).len(), 0, "the set is equal");
         informer.shutdown().await;
         assert_eq!(source.open_watches(), 0);
     }
@@ -130,18 +130,18 @@ async fn set_can_switch_between_all_and_some() {
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2", "A! c@3"]);
+        assert_eq!(received(&mut events).await, ["A! a@1", "A! b@2", "A! c@3"]);
         namespaces.set(set("bc"));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["D? a@1"]);
+        assert_eq!(received(&mut events).await, ["D? a@1"]);
         assert_eq!(source.open_watches(), 2);
         namespaces.set_all();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A a@1"], "what is known is not told again");
+        assert_eq!(received(&mut events).await, ["A a@1"], "known objects are not delivered again");
         assert_eq!(source.open_watches(), 1);
         namespaces.set(set(""));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["D? a@1", "D? b@2", "D? c@3"]);
+        assert_eq!(received(&mut events).await, ["D? a@1", "D? b@2", "D? c@3"]);
         assert!(informer.state().is_synced() && source.open_watches() == 0);
     }
 }
@@ -156,7 +156,7 @@ async fn without_any_it_is_synced_and_empty() {
     assert!(informer.state().is_synced() && informer.lister().is_empty() && requests(&source).is_empty());
     namespaces.set([""]);
     long().await;
-    assert!(requests(&source).is_empty(), "nothing is in a namespace of an empty name");
+    assert!(requests(&source).is_empty(), "an empty name is ignored");
     namespaces.set(set("a"));
     informer.wait_for_sync().await.unwrap();
     assert_eq!(held(&informer), "a");
@@ -177,7 +177,7 @@ async fn failing_namespace_degrades_the_informer_but_not_others() {
     informer.start();
     let mut states = informer.states();
     states.wait_for(|state| state.cause().is_some()).await.unwrap();
-    assert_eq!(told(&mut events).await, ["A! a@1"]);
+    assert_eq!(received(&mut events).await, ["A! a@1"]);
     assert!(!informer.has_synced() && !sync.has_synced());
     let by_namespace = informer.states_by_namespace();
     assert!(by_namespace["a"].is_synced() && by_namespace["b"].cause().is_some(), "{by_namespace:?}");
@@ -185,8 +185,8 @@ async fn failing_namespace_degrades_the_informer_but_not_others() {
 
     is_forbidden.store(false, Ordering::Relaxed);
     informer.wait_for_sync().await.unwrap();
-    assert!(!sync.has_synced(), "b has not been taken");
-    assert_eq!(told(&mut events).await, ["A! b@2"]);
+    assert!(!sync.has_synced(), "b was not removed");
+    assert_eq!(received(&mut events).await, ["A! b@2"]);
     assert!(sync.synced().await && informer.state().is_synced());
 }
 
@@ -219,7 +219,7 @@ async fn removing_a_namespace_ends_waits_for_it() {
         namespaces.set(set("a"));
     };
     let waits = async { tokio::join!(informer.wait_for_sync(), lister.wait_for("1"), leave) };
-    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("they end");
+    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("the waits end");
     synced.unwrap();
     reached.unwrap();
     assert_eq!(held(&informer), "a");
@@ -242,9 +242,9 @@ async fn added_namespace_accepts_a_restored_server() {
     informer.wait_for_sync().await.unwrap();
     namespaces.set(set("ab"));
     let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
-    assert!(waited.await.is_err(), "it may be a replica that lags behind");
+    assert!(waited.await.is_err(), "the server may be a lagging replica");
     let waited = tokio::time::timeout(Duration::from_secs(300), informer.wait_for_sync());
-    waited.await.expect("nobody waits for ever").unwrap();
+    waited.await.expect("the wait ends").unwrap();
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
@@ -269,7 +269,7 @@ async fn lagging_replica_does_not_take_a_namespace_back() {
         informer.wait_for_sync().await.unwrap();
         namespaces.set_all();
         let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
-        assert!(waited.await.is_err(), "{between}: it is older than what was told of a");
+        assert!(waited.await.is_err(), "{between}: it is older than the state of a");
         assert_eq!(held(&informer), between);
     }
 }
@@ -310,7 +310,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     source.remove(&of_b);
     settle().await;
     assert!(informer.lister().is_empty());
-    assert!(overlay.get(&of_a).is_none() && overlay.get(&of_b).is_some(), "nothing has been heard of b");
+    assert!(overlay.get(&of_a).is_none() && overlay.get(&of_b).is_some(), "b has no events yet");
     assert_eq!(overlay.list().iter().map(|pod| &*pod.metadata.namespace).collect::<Vec<_>>(), ["b"]);
     assert_eq!(overlay.len(), 1);
 }
@@ -375,7 +375,7 @@ async fn wait_after_a_set_change_sees_it_done() {
     assert_eq!(held(&informer), "abc");
     namespaces.set(set("a"));
     informer.shutdown().await;
-    assert!(lister.wait_for("1").await.is_err(), "nobody does it any more");
+    assert!(lister.wait_for("1").await.is_err(), "no source is left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -386,9 +386,9 @@ async fn cache_revision_is_that_of_the_slowest_namespace() {
     let before = lister.resource_version();
     let written = source.put(pod("a", "y"));
     settle().await;
-    assert_eq!(lister.resource_version(), before, "b has not told that it has all until then");
+    assert_eq!(lister.resource_version(), before, "b has not reached that revision");
     let changes = lister.changes_since(&before).unwrap();
-    assert_eq!(changes.len(), 1, "what came since can be asked for nevertheless");
+    assert_eq!(changes.len(), 1, "the history is available");
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
@@ -403,7 +403,7 @@ async fn cache_revision_is_that_of_the_slowest_namespace() {
     assert!(tokio::time::timeout(Duration::from_secs(5), wait).await.is_err());
     held_up.when(|_| None);
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
-    assert!(lister.get(&ObjectKey::new("c", "x")).is_some(), "its list has come by then");
+    assert!(lister.get(&ObjectKey::new("c", "x")).is_some(), "c is listed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -416,7 +416,7 @@ async fn history_ends_when_a_namespace_is_removed() {
     namespaces.set(set("b"));
     settle().await;
     assert_eq!(held(&informer), "b");
-    assert!(lister.changes_since(&before).is_none(), "the pod of a is gone, at the same revision");
+    assert!(lister.changes_since(&before).is_none(), "the pod of a was deleted at the same revision");
 }
 
 #[tokio::test(start_paused = true)]
@@ -427,7 +427,7 @@ async fn a_relist_of_one_leaves_the_others_alone() {
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    told(&mut events).await;
+    received(&mut events).await;
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
@@ -441,11 +441,11 @@ async fn a_relist_of_one_leaves_the_others_alone() {
     long().await;
     source.faults().when(|_| None);
     long().await;
-    assert_eq!(told(&mut events).await, ["D? b@2"]);
+    assert_eq!(received(&mut events).await, ["D? b@2"]);
     assert_eq!(informer.lister().undecodable().len(), 1, "that of a");
     namespaces.set(set("b"));
     settle().await;
-    assert_eq!(told(&mut events).await, ["D? a@1"]);
+    assert_eq!(received(&mut events).await, ["D? a@1"]);
     assert!(informer.lister().undecodable().is_empty() && held(&informer).is_empty());
 }
 
@@ -461,7 +461,7 @@ async fn factory_shares_by_set_identity() {
     assert_eq!(asked(&namespaces, "first"), "first");
     namespaces.set(set("b"));
     assert_eq!(asked(&namespaces.clone(), ""), "first");
-    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "they may part any time");
+    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "sets may differ later");
     let all = factory.informer(source.clone(), InformerConfig { name: "fourth".into(), ..InformerConfig::default() });
     assert_eq!(all.name(), "fourth");
     factory.start();
@@ -590,7 +590,7 @@ async fn informers_of_one_set_follow_all_changes() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("it holds what it is to");
+        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("the cache converges");
         informer.wait_for_sync().await.unwrap();
         informer.shutdown().await;
     }

@@ -116,16 +116,16 @@ async fn panicking_metrics_provider_is_not_called_again() {
 }
 
 /// A configuration whose metrics panic in each call and on drop.
-fn badly_told() -> InformerConfig<Pod> {
+fn panicking_metrics() -> InformerConfig<Pod> {
     InformerConfig { metrics: Some(Arc::new(PanickingProvider)), ..InformerConfig::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn metrics_panicking_on_drop_do_not_change_the_state() {
-    drop(SharedInformer::new(pods(&["a"]), badly_told()));
-    let never_started = SharedInformer::new(pods(&["a"]), badly_told());
+    drop(SharedInformer::new(pods(&["a"]), panicking_metrics()));
+    let never_started = SharedInformer::new(pods(&["a"]), panicking_metrics());
     never_started.stop();
-    let dropped = SharedInformer::new(pods(&["a"]), badly_told());
+    let dropped = SharedInformer::new(pods(&["a"]), panicking_metrics());
     let mut states = dropped.states();
     dropped.start();
     dropped.wait_for_sync().await.unwrap();
@@ -139,7 +139,7 @@ async fn metrics_panicking_on_drop_do_not_change_the_state() {
 #[tokio::test(start_paused = true)]
 async fn metrics_panicking_during_a_panic_do_not_abort() {
     let source = Scripted::new(|| Ok(list(&[], "1")), || panic!("of the source"));
-    let informer = SharedInformer::new(source, badly_told());
+    let informer = SharedInformer::new(source, panicking_metrics());
     informer.start();
     let state = informer.states().wait_for(InformerState::has_ended).await.unwrap();
     assert!(
@@ -187,7 +187,7 @@ async fn panicking_deserialize_affects_only_its_object() {
         assert!(informer.state().is_synced());
         put("a", "good");
         settle().await;
-        assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "it heals");
+        assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "fixed");
     }
 }
 
@@ -261,8 +261,8 @@ async fn panicking_metadata_affects_only_its_object() {
             settle().await;
         }
         assert_eq!((informer.lister().len(), shown(&informer).len()), (1, 0));
-        let told = std::iter::from_fn(|| events.try_next()).map(|event| event.object().metadata.name.clone());
-        assert_eq!(told.filter(|name| name != "good").collect::<Vec<_>>(), [""; 0], "it never came to take them");
+        let received = std::iter::from_fn(|| events.try_next()).map(|event| event.object().metadata.name.clone());
+        assert_eq!(received.filter(|name| name != "good").collect::<Vec<_>>(), [""; 0], "no event of these objects");
     }
 }
 
@@ -361,7 +361,7 @@ async fn index_function_is_called_once_per_object_state() {
     source.put(pod("a", "x"));
     source.put(pod("b", ""));
     settle().await;
-    assert_eq!(calls.load(Ordering::Relaxed), 3, "or it could fail once and not the other time");
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "one call for each state");
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,12 +371,12 @@ async fn index_panicking_on_existing_objects_is_not_added() {
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let Err(AddIndexError::Failed(error)) = by_node(&informer) else { panic!("it is added") };
+    let Err(AddIndexError::Failed(error)) = by_node(&informer) else { panic!("the index was added") };
     assert_eq!(error.key, key("b"));
     assert!(informer.lister().by_index("node", "").is_err());
     source.put(pod("c", "bad"));
     settle().await;
-    assert_eq!((informer.lister().len(), informer.state().is_synced()), (3, true), "and nothing else happened");
+    assert_eq!((informer.lister().len(), informer.state().is_synced()), (3, true), "nothing else changed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,7 +406,7 @@ async fn panicking_source_ends_its_informer_with_the_message() {
         assert_eq!(error, r#"the informer "web" has ended: it panicked: wanted"#);
         informer.lister().wait_for("9").await.unwrap_err();
         let another = factory.informer(source(), config());
-        assert!(matches!(another.state(), InformerState::Starting), "who asks now wants one that lives");
+        assert!(matches!(another.state(), InformerState::Starting), "the next caller gets a new informer");
         informer.shutdown().await;
         assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::Panicked { .. } }));
     }

@@ -142,7 +142,7 @@ impl Recorded {
     }
 
     fn state_at(&self, revision: u64) -> &State {
-        self.states.range(..=revision).next_back().expect("of revision 0 as well").1
+        self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
     /// The pods that the cache may contain for an undecodable object: all its earlier states.
@@ -210,7 +210,7 @@ impl Folder {
                     let Some((key, object)) = newest.try_next() else { break };
                     match object {
                         Some(object) => _ = self.known.insert(key, object),
-                        None => prop_assert!(self.known.remove(&key).is_some(), "gone, and was not told"),
+                        None => prop_assert!(self.known.remove(&key).is_some(), "deletion of an unknown object"),
                     }
                     continue;
                 }
@@ -222,25 +222,28 @@ impl Folder {
                     prop_assert!(self.known.insert(key, object).is_none(), "added twice");
                 }
                 ResourceEvent::Updated { old, new } => {
-                    prop_assert_eq!(old.uid(), new.uid(), "an update is of one object");
+                    prop_assert_eq!(old.uid(), new.uid(), "an update keeps the uid");
                     let before = self.known.insert(key, new);
-                    prop_assert_eq!(before, Some(old), "it begins where the last one ended");
+                    prop_assert_eq!(before, Some(old), "starts from the last state");
                 }
                 ResourceEvent::Deleted { object, final_state_known } => {
                     let before = self.known.remove(&key);
-                    prop_assert!(before.is_some(), "deleted what was not told");
+                    prop_assert!(before.is_some(), "deletion of an unknown object");
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
                     let revision: u64 = object.resource_version().parse().unwrap();
                     if final_state_known {
-                        prop_assert!(!source.state_at(revision).contains_key(&key), "it is the state of its deletion");
+                        prop_assert!(
+                            !source.state_at(revision).contains_key(&key),
+                            "the final state is not current any more"
+                        );
                     } else {
-                        prop_assert!(source.state_at(revision).contains_key(&key), "it is a state that there was");
+                        prop_assert!(source.state_at(revision).contains_key(&key), "the state existed");
                     }
                 }
             }
         }
         let most = 10 + if self.is_ordered { BOUND } else { 0 };
-        prop_assert!(self.events.status().depth <= most, "at most one event a key that is there or was told");
+        prop_assert!(self.events.status().depth <= most, "at most one event for each key");
         Ok(())
     }
 }
@@ -342,7 +345,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
 
 proptest! {
     #[test]
-    fn the_cache_is_a_prefix_of_the_source_and_each_fold_equals_the_cache(
+    fn cache_is_a_source_prefix_and_events_yield_it(
         operations in operations(),
         streaming_list in any::<bool>(),
         seed in any::<u64>(),

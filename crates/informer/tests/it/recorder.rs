@@ -141,15 +141,18 @@ async fn one_recording_replays_several_namespaces() {
                 source.break_watches(Break::Fails(cut()));
             }
         };
-        let told = of_namespaces(move |namespace| recorder.record(client(namespace)), incident).await;
-        let count = |what: &str| told.iter().filter(|line| line.contains(what)).count();
-        assert!(count("A! a@1") == 1 && count("A c@3") == 1 && count("late-") > 8 && count("D? b@2") == 1, "{told:?}");
+        let received = of_namespaces(move |namespace| recorder.record(client(namespace)), incident).await;
+        let count = |what: &str| received.iter().filter(|line| line.contains(what)).count();
+        assert!(
+            count("A! a@1") == 1 && count("A c@3") == 1 && count("late-") > 8 && count("D? b@2") == 1,
+            "{received:?}"
+        );
         written.await.unwrap();
 
         let recording = Recording::<Pod>::open(&file).unwrap();
         assert_eq!(recording.namespace(), first);
         let again = of_namespaces(move |namespace| recording.in_namespace(namespace), async {}).await;
-        assert_eq!(again, told);
+        assert_eq!(again, received);
     }
 }
 
@@ -192,7 +195,7 @@ fn all_there_is() -> Scripted {
 }
 
 /// All responses of a source to one list and one watch.
-async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
+async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let mut page = source.list(&Default::default()).await.unwrap();
     let mut parts = Vec::new();
     while let Some(part) = next(&mut page).await.unwrap() {
@@ -208,10 +211,10 @@ async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObj
 /// The same for everything that a recording can contain, with the content of the file.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let recorder = Recorder::create(all_there_is(), file, LARGE).unwrap();
-    let (written, told) = (recorder.written(), told(&recorder).await);
+    let (written, received) = (recorder.written(), received(&recorder).await);
     drop(recorder);
     written.await.unwrap();
-    told
+    received
 }
 
 /// `None`: the stream is silent from here on.
@@ -228,7 +231,7 @@ async fn replay_repeats_all_kinds_of_responses() {
     assert_eq!((first.0.len(), first.1.len()), (3, 6));
     let recording = Recording::<Pod>::open(&file).unwrap();
     assert_eq!((recording.api_resource(), recording.namespace()), (all_there_is().api_resource(), Some("ns")));
-    assert_eq!(told(&recording).await, first);
+    assert_eq!(received(&recording).await, first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +262,7 @@ async fn recording_is_readable_text_only_for_its_owner() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0);
     }
-    assert!(Recorder::create(pods(&[]), &file, LARGE).is_err(), "no recording takes the place of another");
+    assert!(Recorder::create(pods(&[]), &file, LARGE).is_err(), "a recording is never overwritten");
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,7 @@ fn list_goes_back_only_after_a_lost_revision() {
         assert_eq!(rig.list(&["a"], 20), "WATCH rv=20");
         rig.open();
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "LIST rv=20 limit=0", "the next list is bound again");
+        assert_eq!(rig.wake(), "LIST rv=20 limit=0", "the next list is bounded again");
         assert!(rig.errors.is_empty(), "{:?}", rig.errors);
     }
 }
@@ -102,7 +102,7 @@ fn expired_page_restarts_the_list_in_one_page() {
     assert_eq!(rig.page(&["a", "b"], "12", "t1"), "LIST rv= limit=4 next");
     assert_eq!(rig.list_fails(expired()), "LIST rv=10 limit=0");
     assert_eq!(rig.page(&["c"], "13", ""), "WATCH rv=13");
-    assert_eq!(rig.outputs, ["replaced [c] at 13"], "nothing of the first try is left");
+    assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first try");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn failed_list_is_retried_and_degrades_the_state() {
     assert_eq!(rig.list_fails(failure(404, Reason::NotFound)), "SLEEP 1600");
     let InformerState::Degraded { cause, since, next_try } = rig.reflector.state() else { panic!("not degraded") };
     assert!(cause.to_string().contains("NotFound"), "{cause}");
-    assert_eq!(since, start, "the trouble began with the first failure");
+    assert_eq!(since, start, "since the first failure");
     assert_eq!(next_try, Some(rig.now + Duration::from_millis(1600)));
     assert_eq!(rig.errors.len(), 2);
 
@@ -179,7 +179,7 @@ fn unanswered_watch_is_retried_before_a_list() {
         assert_eq!(rig.wake(), "LIST rv=3 limit=0");
         rig.list(&["a"], 3);
         rig.open();
-        assert_eq!(rig.receive_error(cut()), "SLEEP 30000", "opened, it counts from the start");
+        assert_eq!(rig.receive_error(cut()), "SLEEP 30000", "an open watch resets the count");
         rig.wake();
     }
 }
@@ -211,7 +211,7 @@ fn error_on_an_open_watch_starts_a_round() {
     for (error, is_trouble) in [(expired(), false), (failure(500, Reason::InternalError), true), (broken, true)] {
         let mut rig = Rig::watching(5);
         assert_eq!(rig.receive_error(error), "SLEEP 800");
-        assert_eq!(rig.cause().is_some(), is_trouble, "that a revision expires is nobody's fault");
+        assert_eq!(rig.cause().is_some(), is_trouble, "an expired revision is not a failure");
         assert_eq!(rig.wake(), "LIST rv=5 limit=0");
     }
 }
@@ -268,7 +268,7 @@ fn watches_that_end_at_once_make_no_hot_loop() {
     for delay in [800, 1600, 3200] {
         assert_eq!(rig.end(), format!("SLEEP {delay}"));
         assert!(rig.cause().unwrap().contains("at once"));
-        assert_eq!(rig.wake(), "WATCH rv=5", "there is no need for a list");
+        assert_eq!(rig.wake(), "WATCH rv=5", "no list is needed");
         rig.open();
     }
 }
@@ -280,7 +280,7 @@ fn lasting_watch_clears_the_short_watch_failure() {
         rig.end();
         rig.wake();
         rig.open();
-        assert!(rig.cause().is_some(), "that it opens says nothing");
+        assert!(rig.cause().is_some(), "opening does not clear the failure");
         rig
     };
     let mut lasting = short();

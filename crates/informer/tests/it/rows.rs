@@ -57,17 +57,17 @@ async fn f7_each_round_lists_and_reports_its_errors() {
     let informer = synced(&source, config).await;
     let mut events = informer.subscribe();
     assert_eq!(drain_sorted(&mut events).await, ["A! a@1"]);
-    for (name, told) in [("b", "A b@2"), ("c", "A c@3")] {
+    for (name, received) in [("b", "A b@2"), ("c", "A c@3")] {
         source.faults().next_of(Verb::List, [Outcome::Fails(failure(500, Reason::InternalError))]);
         source.break_watches(Break::Silent);
         source.put(pod(name, ""));
         source.break_watches(Break::Fails(failure(500, Reason::InternalError)));
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(drain_sorted(&mut events).await, [told]);
+        assert_eq!(drain_sorted(&mut events).await, [received]);
     }
     let errors = errors.lock().unwrap();
-    let told: Vec<&str> = errors.iter().filter_map(|error| error.split(':').next()).collect();
-    assert_eq!(told, ["cannot watch", "cannot list", "cannot watch", "cannot list"]);
+    let received: Vec<&str> = errors.iter().filter_map(|error| error.split(':').next()).collect();
+    assert_eq!(received, ["cannot watch", "cannot list", "cannot watch", "cannot list"]);
 }
 
 #[test]
@@ -172,6 +172,6 @@ async fn f33_stop_during_a_streaming_delay_is_immediate() {
         assert!(informer.state().cause().is_some());
         let before = tokio::time::Instant::now();
         informer.shutdown().await;
-        assert_eq!(tokio::time::Instant::now(), before, "it waited for something");
+        assert_eq!(tokio::time::Instant::now(), before, "time has passed");
     }
 }

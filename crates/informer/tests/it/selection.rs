@@ -56,7 +56,7 @@ async fn changed_selectors_delete_and_add_objects() {
         requests(&source);
         informer.set_selectors(selector("app in (c,b)"), FieldSelector::everything()).unwrap();
         round().await;
-        assert!(requests(&source).is_empty(), "these are the same");
+        assert!(requests(&source).is_empty(), "the set is equal");
         source.put(labelled('b'));
         assert_eq!(drain_sorted(&mut events).await, ["U b@2..4"]);
     }
@@ -100,7 +100,7 @@ async fn selector_change_during_a_list_causes_another_list() {
     informer.set_selectors(selector("app=b"), FieldSelector::everything()).unwrap();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(names(&informer), "b", "before the start");
+    assert_eq!(names(&informer), "b", "selected before the start");
     // Between the list and its watch.
     source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
     informer.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap();
@@ -135,6 +135,6 @@ async fn shared_informer_rejects_selector_changes() {
     let narrow = factory.informer(source.clone(), config("app=a", false));
     factory.start();
     narrow.wait_for_sync().await.unwrap();
-    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "the fix that the error names");
+    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "as the error suggests");
     factory.shutdown().await;
 }

@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_comes_of_any_answers_is_a_prefix_of_the_source_and_in_the_end_the_source(
+    fn output_is_a_source_prefix_and_converges(
         tape in vec(any::<u8>(), 0..400),
         streaming_list in any::<bool>(),
         page_size in prop_oneof![Just(None), Just(Some(2))],

@@ -104,8 +104,8 @@ async fn subscribers_receive_544_changes_before_yielding() {
         let informer = started(&source, InformerConfig::default()).await;
         let mut subscriptions: Vec<_> = (0..subscribers).map(|_| informer.subscribe_ordered(1 << 20)).collect();
         subscriptions.iter_mut().for_each(|events| while events.try_next().is_some() {});
-        let told = informer.clone();
-        let counter = move || told.subscriptions().iter().map(|status| status.depth).sum();
+        let received = informer.clone();
+        let counter = move || received.subscriptions().iter().map(|status| status.depth).sum();
         let waits = async {
             change_all(&source, &informer, 100).await;
             while subscriptions.iter().any(|events| events.len() < 100) {
@@ -114,7 +114,7 @@ async fn subscribers_receive_544_changes_before_yielding() {
         };
         let most = most_in_one_go(counter, waits).await;
         // 512 and the rest of the batch of 32 events that reaches it.
-        assert!((1..=544).contains(&most), "{most} changes told in one go to {subscribers} subscribers");
+        assert!((1..=544).contains(&most), "{most} changes delivered in one go to {subscribers} subscribers");
     }
 }
 

@@ -41,7 +41,7 @@ fn list_progress_counts_received_and_remaining() {
         progress(&rig.reflector.state())
     };
     assert_eq!(page(Some(3)), Some((2, Some(3))));
-    assert_eq!(page(Some(-1)), Some((4, None)), "what makes no sense is not told");
+    assert_eq!(page(Some(-1)), Some((4, None)), "an invalid count is ignored");
     assert_eq!(page(None), Some((6, None)));
 }
 
@@ -96,7 +96,7 @@ fn missing_resource_is_a_distinct_retried_failure() {
     assert!(rig.reflector.state().is_synced());
 
     let mut streaming = Rig::streaming();
-    assert_eq!(streaming.open_fails(not_there()), "LIST rv=0 limit=500", "it may be streams that it does not know");
+    assert_eq!(streaming.open_fails(not_there()), "LIST rv=0 limit=500", "streams may be unknown to the server");
     streaming.list_fails(not_there());
     assert!(is_told(&streaming));
 }
@@ -140,7 +140,7 @@ async fn progress_does_not_wake_state_watches() {
     }
     let state = informer.state();
     assert!(matches!(&state, InformerState::Synced { resource_version } if resource_version == "11"), "{state:?}");
-    assert!(!states.has_changed(), "its version may change at any time");
+    assert!(!states.has_changed(), "a version change does not wake");
 
     source.break_watches(Break::Fails(expired()));
     settle().await;
@@ -157,20 +157,20 @@ async fn each_failure_and_each_new_try_wakes() {
     let mut states = informer.states();
     let begun = tokio::time::Instant::now().into_std();
     informer.start();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(state) = states.changed().await {
         match &state {
             InformerState::Degraded { cause, since, next_try } => {
                 assert_eq!(*since, begun);
                 let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
                 assert!(ahead.is_none_or(|ahead| (800..=3200).contains(&ahead)), "{ahead:?}");
-                told.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
+                received.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
             }
             InformerState::Synced { .. } => break,
             _ => {}
         }
     }
-    assert_eq!(told, ["false true", "true true", "true false"]);
+    assert_eq!(received, ["false true", "true true", "true false"]);
     drop(informer);
     let end = states.wait_for(InformerState::has_ended).await.unwrap();
     assert!(matches!(end, InformerState::Stopped { cause: StopCause::ShutDown }), "{end:?}");
@@ -201,12 +201,12 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
 
 /// Runs code that a lock would block, on a thread of its own.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(program());
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn state_wakers_run_without_locks() {
 /// The waker runs at the end of a write, while subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let source = pods(&["a"]);
@@ -321,7 +321,7 @@ fn subscriber_wakers_run_without_locks() {
         assert!(events.try_next().is_some() && events.try_next().is_some());
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,7 @@ fn stream_is_a_list_until_its_bookmark() {
     rig.receive(WatchEvent::Modified(pod_at("a", 4)));
     rig.receive(WatchEvent::Deleted(pod_at("b", 5)));
     rig.bookmark(5, false);
-    assert!(rig.outputs.is_empty(), "only the annotated bookmark ends it");
+    assert!(rig.outputs.is_empty(), "only the annotated bookmark ends the stream");
     assert_eq!(rig.reflector.resource_version(), "");
     assert_eq!(rig.bookmark(6, true), "READ");
     assert_eq!(rig.outputs, ["replaced [a c] at 6"]);
@@ -72,7 +72,7 @@ fn busy_server_is_asked_for_a_stream_again() {
     assert_eq!(rig.wake(), "WATCH rv= initial");
     rig.open();
     rig.bookmark(2, true);
-    assert_eq!(rig.outputs, ["replaced [] at 2"], "nothing of the broken stream is left");
+    assert_eq!(rig.outputs, ["replaced [] at 2"], "no object of the broken stream");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn refused_stream_is_replaced_by_a_list() {
     assert_eq!(rig.list(&["a"], 5), "WATCH rv=5");
     rig.open();
     rig.receive_error(expired());
-    assert_eq!(rig.wake(), "WATCH rv=5 initial", "the next round tries again");
+    assert_eq!(rig.wake(), "WATCH rv=5 initial", "the next round streams again");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn streams_pause_for_a_server_without_support() {
         rig.open();
         rig.pass(Duration::from_secs(1199));
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "LIST rv=5 limit=0", "the next time for twice as long");
+        assert_eq!(rig.wake(), "LIST rv=5 limit=0", "the second pause is twice as long");
     }
 }
 
@@ -129,7 +129,7 @@ fn finished_stream_resets_the_stream_pauses() {
         rig.open();
         rig.pass(Duration::from_secs(600));
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "WATCH rv=5 initial", "always after the shortest pause");
+        assert_eq!(rig.wake(), "WATCH rv=5 initial", "after the shortest pause");
         rig.open();
         rig.bookmark(5, true);
         rig.receive_error(expired());
@@ -149,19 +149,19 @@ fn idle_stream_is_replaced_by_a_list() {
     for (number, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
         rig.pass(Duration::from_secs(19));
         added(&mut rig, name, number as u64);
-        assert_eq!(rig.until(), rig.now + Duration::from_secs(20), "what is new puts it off");
+        assert_eq!(rig.until(), rig.now + Duration::from_secs(20), "new objects extend the deadline");
     }
     let last = rig.now;
     rig.pass(Duration::from_secs(19));
     rig.receive(WatchEvent::Modified(pod_at("a", 9)));
     rig.bookmark(9, false);
-    assert_eq!(rig.until(), last + Duration::from_secs(20), "what goes on beside the list does not");
+    assert_eq!(rig.until(), last + Duration::from_secs(20), "other events do not extend it");
     assert_eq!(rig.time_out(), "LIST rv=0 limit=500");
     assert_eq!(rig.errors, ["the server did not finish a streaming list"]);
     rig.list(&["a"], 5);
     rig.open();
     rig.receive_error(expired());
-    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "it is not asked again at once");
+    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "streams pause");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn busy_stream_times_out_as_well() {
     let mut late = Rig::streaming();
     late.open();
     late.pass(Duration::from_secs(61));
-    assert_eq!(late.bookmark(5, true), "READ", "what is complete is taken");
+    assert_eq!(late.bookmark(5, true), "READ", "a complete list is accepted");
     assert_eq!(late.outputs, ["replaced [] at 5"]);
 }
 
@@ -211,7 +211,7 @@ fn early_ended_streams_are_given_up() {
     for _ in 0..5 {
         anew.open();
         anew.pass(Duration::from_secs(2));
-        assert_eq!(anew.end(), "WATCH rv= initial", "each round has its own count");
+        assert_eq!(anew.end(), "WATCH rv= initial", "the count is per round");
         anew.open_fails(failure(500, Reason::InternalError));
         anew.list_fails(failure(500, Reason::InternalError));
         assert_eq!(anew.wake(), "WATCH rv= initial");

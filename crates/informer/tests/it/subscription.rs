@@ -92,14 +92,14 @@ impl Drop for Nosy {
 
 /// On a thread of its own, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run());
         _ = tell.send(());
     });
-    let ended = told.recv_timeout(Duration::from_secs(30));
-    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "it waits for itself");
+    let ended = received.recv_timeout(Duration::from_secs(30));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "deadlock");
     thread.join().unwrap();
 }
 
@@ -257,12 +257,12 @@ async fn change_before_delivery_is_delivered_once() {
     source.put(pod("anew", ""));
     source.put(pod("new", ""));
     settle().await;
-    let told = drain(&mut late).await;
-    let (initial, later) = told.split_at(2);
-    assert!(initial == ["A! changed@6", "A! same@4"] || initial == ["A! same@4", "A! changed@6"], "{told:?}");
+    let received = drain(&mut late).await;
+    let (initial, later) = received.split_at(2);
+    assert!(initial == ["A! changed@6", "A! same@4"] || initial == ["A! same@4", "A! changed@6"], "{received:?}");
     let mut later = later.to_vec();
     later.sort();
-    assert_eq!(later, ["A anew@9", "A new@10"], "another object by a name is none of the beginning");
+    assert_eq!(later, ["A anew@9", "A new@10"], "a re-created object is not initial");
     assert!(late.has_synced());
 }
 
@@ -298,7 +298,7 @@ async fn subscriber_during_a_write_receives_everything_once() {
     informer.shutdown().await;
     known.lock().unwrap().take();
     let subscriptions = std::mem::take(&mut *subscriptions.lock().unwrap());
-    assert!(subscriptions.len() >= 6, "before each of three writes, and during it");
+    assert!(subscriptions.len() >= 6, "before and during three writes");
     for mut events in subscriptions {
         let mut known = BTreeMap::new();
         while let Some(event) = events.next().await {
@@ -327,7 +327,7 @@ async fn update_at_an_equal_version_is_delivered() {
     assert!(matches!(events.next().await, Some(ResourceEvent::Added { object, .. }) if object.node == "before"));
     settle().await;
     assert_eq!(informer.lister().list()[0].node, "after");
-    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was told") };
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("no event") };
     assert_eq!((old.node.as_str(), new.node.as_str()), ("before", "after"));
 }
 
@@ -341,8 +341,8 @@ async fn ordered_subscription_delivers_each_change_in_order() {
         source.put(pod(name, ""));
     }
     source.remove(&key("c"));
-    let told = drain(&mut each).await;
-    assert_eq!(told[2..], ["U a@1..3", "U b@2..4", "U a@3..5", "A c@6", "D c@7"], "after what was at the beginning");
+    let received = drain(&mut each).await;
+    assert_eq!(received[2..], ["U a@1..3", "U b@2..4", "U a@3..5", "A c@6", "D c@7"], "after the initial objects");
     assert_eq!(drain(&mut merged).await, ["U a@1..5", "U b@2..4"]);
 
     source.break_watches(Break::Silent);
@@ -351,7 +351,7 @@ async fn ordered_subscription_delivers_each_change_in_order() {
     source.compact();
     source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(drain(&mut each).await, ["D? a@5", "A a@9"], "another object by the same name");
+    assert_eq!(drain(&mut each).await, ["D? a@5", "A a@9"], "another object of that name");
     assert_eq!(each.status().joined, 0);
 }
 
@@ -369,11 +369,11 @@ async fn change_beyond_the_bound_merges_with_its_key() {
     assert_eq!((status.depth, status.joined), (3, 2));
     assert_eq!(events.try_next().map(|event| shorthand(&event)).unwrap(), "U a@1..7");
     source.put(pod("a", ""));
-    assert_eq!(drain(&mut events).await, ["U b@2..4", "A c@6", "U a@7..8"], "it has not caught up");
+    assert_eq!(drain(&mut events).await, ["U b@2..4", "A c@6", "U a@7..8"], "still behind");
     for name in ["b", "b"] {
         source.put(pod(name, ""));
     }
-    assert_eq!(drain(&mut events).await, ["U b@4..9", "U b@9..10"], "and now it is");
+    assert_eq!(drain(&mut events).await, ["U b@4..9", "U b@9..10"], "caught up");
     assert_eq!(events.status().joined, 2);
 }
 
@@ -393,7 +393,7 @@ async fn resync_follows_changes_and_skips_changed_objects() {
     let first = events.try_next().map(|event| shorthand(&event)).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut rest = drain(&mut events).await;
-    assert_eq!(rest.len(), 2, "who is not through with a round has no other");
+    assert_eq!(rest.len(), 2, "no second round before the first ends");
     rest.push(first);
     rest.sort();
     assert_eq!(rest, ["U a@4..4", "U c@3..3", "U d@6..6"]);
@@ -411,7 +411,7 @@ async fn how_subscribers_keep_up_shows() {
     settle().await;
     source.put(pod("c", "2"));
     drain(&mut quick).await;
-    let [of_quick, of_slow] = &informer.subscriptions()[..] else { panic!("there are two") };
+    let [of_quick, of_slow] = &informer.subscriptions()[..] else { panic!("two subscriptions") };
     assert_eq!((of_quick.depth, of_quick.age, of_quick.joined, of_quick.has_synced), (0, None, 1, true));
     assert_eq!((of_slow.depth, of_slow.joined, of_slow.has_synced), (2, 1, false));
     assert!(of_slow.age.unwrap() >= Duration::from_secs(30), "{of_slow:?}");
@@ -441,7 +441,7 @@ async fn newest_subscription_keeps_only_the_newest_state() {
     let old = Arc::downgrade(&informer.lister().get(&key("a")).unwrap());
     source.put(pod("a", ""));
     settle().await;
-    assert!(old.upgrade().is_none(), "what was before is not kept for it");
+    assert!(old.upgrade().is_none(), "the old state is not kept");
     source.put(pod("a", ""));
     source.remove(&key("b"));
     source.put(pod("c", ""));

@@ -63,7 +63,7 @@ async fn undecodable_object_in_the_first_list_is_reported() {
         assert_eq!(shown(&informer), ["ns/b@2"]);
 
         put(&source, "b", "2", "x");
-        assert_eq!(drain(&mut events).await, ["A b@8"], "it heals");
+        assert_eq!(drain(&mut events).await, ["A b@8"], "fixed");
         assert!(shown(&informer).is_empty());
     }
 }
@@ -75,11 +75,11 @@ async fn undecodable_object_keeps_its_last_good_state() {
     drain(&mut events).await;
     put(&source, "a", "1", 7);
     put(&source, "b", "2", "y");
-    assert_eq!(drain(&mut events).await, ["A b@9"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A b@9"], "no deletion is delivered");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
     expire(&source).await;
-    assert!(drain(&mut events).await.is_empty(), "nor by a list");
+    assert!(drain(&mut events).await.is_empty(), "also not after a list");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
     put(&source, "a", "1", "z");
@@ -95,7 +95,7 @@ async fn deleted_undecodable_object_disappears() {
     put(&source, "a", "1", 7);
     source.remove(&key("a"));
     source.remove(&key("b"));
-    assert_eq!(drain(&mut events).await, ["D? a@1"], "the last state cannot be told");
+    assert_eq!(drain(&mut events).await, ["D? a@1"], "the last state is unknown");
     assert!(shown(&informer).is_empty() && informer.lister().is_empty());
 
     put(&source, "c", "3", 7);
@@ -122,7 +122,7 @@ async fn recreated_undecodable_object_deletes_the_old_one() {
     put(&source, "b", "other", 7);
     source.remove(&key("a"));
     expire(&source).await;
-    assert_eq!(drain(&mut events).await, ["D? b@9"], "also when a list tells it");
+    assert_eq!(drain(&mut events).await, ["D? b@9"], "also after a list");
     assert_eq!(shown(&informer), ["ns/b@10"]);
 }
 
@@ -155,7 +155,7 @@ async fn list_with_a_nameless_object_is_ignored() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A! a@"], "no deletion is delivered");
     assert!(node(&informer, "a").is_some());
     let error = informer.state().cause().unwrap().to_string();
     assert!(
@@ -183,14 +183,14 @@ async fn event_of_a_nameless_object_causes_a_relist() {
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
     let error = degraded.cause().unwrap();
-    let told = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
-    assert!(error.to_string().contains(told), "{error}");
+    let received = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
+    assert!(error.to_string().contains(received), "{error}");
     let request = error.cause().unwrap().request.clone().unwrap();
     assert_eq!((&*request.method, request.path()), ("GET", "/api/v1/namespaces/ns/pods"));
     assert_eq!(lists.load(Ordering::Relaxed), 1);
 
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(lists.load(Ordering::Relaxed), 2);
-    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A! a@"], "no deletion is delivered");
     assert!(node(&informer, "a").is_some() && informer.state().is_synced());
 }

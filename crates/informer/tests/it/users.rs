@@ -168,7 +168,7 @@ async fn ended_informer_drops_its_index_functions() {
     let reads = informer.lister();
     informer.shutdown().await;
     assert!(alive.upgrade().is_none());
-    assert_eq!(reads.by_index("siblings", "0 ()").unwrap().len(), 1, "the index is there");
+    assert_eq!(reads.by_index("siblings", "0 ()").unwrap().len(), 1, "the index exists");
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,11 +203,11 @@ async fn one_reader_cannot_end_the_history_of_another() {
     let more = theirs.remember(1);
     source.put(pod("c", ""));
     settle().await;
-    assert_eq!(changes(), Some(2), "the greater one counts");
+    assert_eq!(changes(), Some(2), "the greater bound applies");
     drop(history);
-    assert_eq!(changes(), None, "one change is left");
+    assert_eq!(changes(), None, "one change remains");
     drop(more);
-    assert!(mine.changes_since(&mine.resource_version()).is_none(), "nobody wants any");
+    assert!(mine.changes_since(&mine.resource_version()).is_none(), "no guard is left");
 }
 
 /// A runtime that was shut down drops the task that is started on it, which runs user code.
@@ -219,7 +219,7 @@ fn a_factory_starts_its_informers_under_no_lock() {
             self.1.lock().unwrap().extend(self.0.unsynced());
         }
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let handle = runtime.handle().clone();
@@ -237,7 +237,7 @@ fn a_factory_starts_its_informers_under_no_lock() {
         factory.start();
         tell.send(asked.lock().unwrap().clone())
     });
-    let asked = told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    let asked = received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
     assert_eq!(asked, ["Pod"]);
 }
 

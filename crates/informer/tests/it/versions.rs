@@ -66,9 +66,9 @@ fn list_older_than_known_is_rejected() {
     rig.wake();
     assert_eq!(rig.list(&["a"], 9), "SLEEP 1600");
     assert_eq!(went_back(&rig), Some(("9".into(), "12".into())));
-    assert_eq!(rig.wake(), "LIST rv= limit=500", "no lag of a cache of the server is behind it then");
+    assert_eq!(rig.wake(), "LIST rv= limit=500", "the newest state bypasses the server cache");
     assert_eq!(rig.list(&["a"], 11), "SLEEP 3200");
-    assert_eq!(rig.wake(), "LIST rv= limit=500", "still the newest that it has");
+    assert_eq!(rig.wake(), "LIST rv= limit=500", "still the newest state");
     assert!(rig.outputs.is_empty(), "{:?}", rig.outputs);
     assert_eq!(rig.list(&["a"], 12), "WATCH rv=12");
     assert_eq!(rig.outputs, ["replaced [a] at 12"]);
@@ -159,7 +159,7 @@ fn restored_server_is_accepted_after_a_minute() {
         rig.receive_error(expired());
         rig.wake();
         tell(&mut rig, known - 1);
-        assert!(went_back(&rig).is_some(), "the minute begins anew");
+        assert!(went_back(&rig).is_some(), "the minute restarts");
     }
 }
 
@@ -240,7 +240,7 @@ async fn cache_version_ignores_transforms() {
 
 /// A source whose first list has a pod at revision 10. Later lists have the same revision and version with another
 /// shape. Watches fail before that.
-fn told_anew_at(revision: &'static str) -> Scripted {
+fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
     let listed = lists.clone();
@@ -264,13 +264,13 @@ async fn restore_replaces_objects_of_equal_version() {
     for streaming_list in [false, true] {
         let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
         let config = InformerConfig { reflector, ..InformerConfig::default() };
-        let informer = SharedInformer::new(told_anew_at("7"), config);
+        let informer = SharedInformer::new(repeated_at("7"), config);
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
         assert_eq!(drain(&mut events).await, ["A! a@5"]);
         tokio::time::sleep(Duration::from_secs(300)).await;
-        assert_eq!(informer.lister().resource_version(), "7", "it is believed by now");
+        assert_eq!(informer.lister().resource_version(), "7", "the restored state is accepted");
         assert_eq!(informer.lister().get(&key("a")).unwrap().node, "after");
         assert_eq!(drain(&mut events).await, ["U a@5..5"]);
     }
@@ -278,18 +278,14 @@ async fn restore_replaces_objects_of_equal_version() {
 
 #[tokio::test(start_paused = true)]
 async fn newest_list_keeps_objects_of_equal_version() {
-    let informer = SharedInformer::new(told_anew_at("11"), InformerConfig::default());
+    let informer = SharedInformer::new(repeated_at("11"), InformerConfig::default());
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(drain(&mut events).await, ["A! a@5"]);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(informer.lister().resource_version(), "11", "it was listed anew");
-    assert_eq!(
-        informer.lister().get(&key("a")).unwrap().node,
-        "before",
-        "as those know it who fold what they are told"
-    );
+    assert_eq!(informer.lister().resource_version(), "11", "it was listed again");
+    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "before", "like the state that the events yield");
     assert_eq!(drain(&mut events).await, [""; 0]);
 }
 
@@ -298,10 +294,7 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
 }
 
 /// A source with scripted lists and watches; the last one repeats. A watch ends after a minute.
-fn told_in_turn(
-    lists: Vec<(Vec<serde_json::Value>, &'static str)>,
-    watches: Vec<Vec<WatchEvent<RawObject>>>,
-) -> Scripted {
+fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
         let (items, version) = &lists[listed.fetch_add(1, Ordering::Relaxed).min(lists.len() - 1)];
@@ -326,13 +319,13 @@ async fn event_older_than_the_cache_is_ignored() {
         event(WatchEvent::Modified, "a", "110"),
     ];
     let informer = SharedInformer::new(
-        told_in_turn(vec![(vec![pod_json("a", "90")], "100")], vec![events]),
+        scripted(vec![(vec![pod_json("a", "90")], "100")], vec![events]),
         InformerConfig::default(),
     );
-    let mut told = informer.subscribe_ordered(100);
+    let mut received = informer.subscribe_ordered(100);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut told).await, ["A! a@90", "U a@90..110", "A b@103", "U a@110..110"]);
+    assert_eq!(drain(&mut received).await, ["A! a@90", "U a@90..110", "A b@103", "U a@110..110"]);
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
@@ -344,7 +337,7 @@ async fn undecodable_object_is_fixed_after_a_restore() {
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let mended = WatchEvent::Modified(raw(&pod_json("a", "60")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![bad], "50")];
-    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone], vec![mended]]), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, vec![vec![gone], vec![mended]]), InformerConfig::default());
     informer.start();
     tokio::time::sleep(Duration::from_secs(300)).await;
     let lister = informer.lister();
@@ -355,7 +348,7 @@ async fn undecodable_object_is_fixed_after_a_restore() {
 async fn wait_for_a_restored_away_revision_fails() {
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![pod_json("a", "40")], "50")];
-    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone]]), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, vec![vec![gone]]), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let lister = informer.lister();
@@ -389,12 +382,12 @@ async fn without_revisions_a_deletion_between_two_watches_is_noticed() {
     let (both, one) = (vec![pod_json("a", ""), pod_json("b", "")], vec![pod_json("a", "")]);
     let added = |name: &str| WatchEvent::Added(raw(&pod_json(name, "")));
     let watches = vec![vec![added("a"), added("b")], vec![added("a")]];
-    let informer = SharedInformer::new(told_in_turn(vec![(both, ""), (one, "")], watches), InformerConfig::default());
-    let mut told = informer.subscribe();
+    let informer = SharedInformer::new(scripted(vec![(both, ""), (one, "")], watches), InformerConfig::default());
+    let mut received = informer.subscribe();
     informer.start();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(informer.lister().list_names(), ["a"]);
-    assert!(drain(&mut told).await.len() <= 2);
+    assert!(drain(&mut received).await.len() <= 2);
 }
 
 trait Names {
@@ -411,7 +404,7 @@ impl Names for pintle_informer::Lister<Pod> {
 async fn an_object_without_a_name_is_none() {
     let nameless = json!({"metadata": {"namespace": "ns", "generateName": "x-"}, "node": ""});
     let lists = vec![(vec![pod_json("a", "1"), nameless], "100"), (vec![pod_json("a", "1")], "101")];
-    let informer = SharedInformer::new(told_in_turn(lists, Vec::new()), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, Vec::new()), InformerConfig::default());
     let mut states = informer.states();
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();

@@ -7,7 +7,7 @@ use pintle_informer::{Cache, InformerState, Namespaces};
 use pintle_meta::Reason;
 use pintle_testing::{Break, Collection, Outcome};
 
-use crate::namespaces::{held, informer, long, pod, set, synced_with_a_and_b, told};
+use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
 /// A namespace that is removed and added again may be dropped and listed again, and the wait covers that.
@@ -28,10 +28,10 @@ async fn wait_for_a_readded_namespace_sees_its_objects() {
         }
         let reached = lister.snapshot();
         assert_eq!(held(&informer), "ab", "after {moment} turns");
-        told(&mut events).await;
+        received(&mut events).await;
         long().await;
         assert_eq!(lister.snapshot().diff(&reached).len(), 0, "after {moment} turns");
-        assert!(told(&mut events).await.is_empty());
+        assert!(received(&mut events).await.is_empty());
     }
 }
 
@@ -123,7 +123,7 @@ fn refused_object_is_listed_with_its_revision() {
 #[tokio::test(start_paused = true)]
 async fn change_at_a_known_revision_counts_as_later() {
     let at = |node: &str| Pod { node: node.into(), ..pod_at("a", 5) };
-    let told = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
+    let received = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
         cache
             .changes_since(since)
             .unwrap()
@@ -134,17 +134,17 @@ async fn change_at_a_known_revision_counts_as_later() {
     let cache = Cache::new();
     cache.upsert(Arc::new(at("x"))).unwrap();
     let _history = cache.remember(10);
-    assert_eq!(told(&cache, "5"), [""; 0]);
+    assert_eq!(received(&cache, "5"), [""; 0]);
     cache.upsert(Arc::new(at("y"))).unwrap();
-    assert_eq!(told(&cache, "5"), ["y"]);
+    assert_eq!(received(&cache, "5"), ["y"]);
     cache.bookmark("7");
     cache.transaction(vec![(key("a"), None)], "7");
-    assert_eq!((told(&cache, "5"), told(&cache, "6")), (vec!["y".into(), "-".into()], vec!["-".into()]));
-    assert_eq!(told(&cache, "7"), ["-"]);
+    assert_eq!((received(&cache, "5"), received(&cache, "6")), (vec!["y".into(), "-".into()], vec!["-".into()]));
+    assert_eq!(received(&cache, "7"), ["-"]);
     cache.replace(vec![Arc::new(at("z"))], "7");
-    assert_eq!(told(&cache, "7"), ["-", "z"]);
+    assert_eq!(received(&cache, "7"), ["-", "z"]);
     cache.upsert(Arc::new(Pod { node: "w".into(), ..pod_at("a", 8) })).unwrap();
-    assert_eq!((told(&cache, "7"), told(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
+    assert_eq!((received(&cache, "7"), received(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
 }
 
 /// A forgotten change at the requested revision makes the result incomplete.
@@ -184,7 +184,7 @@ fn deletion_without_revision_is_remembered() {
     cache.upsert(Arc::new(pod_at("a", 5))).unwrap();
     let _history = cache.remember(10);
     cache.delete(&key("a"), "");
-    let told = cache.changes_since("5").unwrap();
-    assert_eq!((told.len(), told[0].new.is_none(), &*told[0].resource_version), (1, true, "5"));
+    let received = cache.changes_since("5").unwrap();
+    assert_eq!((received.len(), received[0].new.is_none(), &*received[0].resource_version), (1, true, "5"));
     assert!(cache.changes_since("4").is_none());
 }

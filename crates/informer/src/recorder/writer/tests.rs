@@ -98,7 +98,7 @@ async fn line_beyond_the_limit_is_replaced_by_full() {
     lines.end().await.unwrap_err();
     assert_eq!(disk.read(), (Vec::new(), Some("no storage space".into())));
     lines.write(|| line(2, &Bytes::new()));
-    assert!(disk.read().0.is_empty(), "nothing comes behind it");
+    assert!(disk.read().0.is_empty(), "nothing follows it");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ struct Stream {
     /// The revisions before the log.
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
-    told: usize,
+    received: usize,
     /// The maximum lag of the server.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
@@ -156,7 +156,7 @@ impl Replicas {
             false => self.visible(),
         };
         let lag = self.head() - visible;
-        let mut stream = Stream { first: Vec::new(), told: bound, lag, last: None };
+        let mut stream = Stream { first: Vec::new(), received: bound, lag, last: None };
         if options.send_initial_events {
             if self.tape.pick(8) == 0 {
                 return Err(failure(422, Reason::Invalid));
@@ -165,7 +165,7 @@ impl Replicas {
                 return Err(too_large());
             }
             let state = self.state_at(visible);
-            stream.told = visible;
+            stream.received = visible;
             stream.first = state.iter().map(|(name, at)| WatchEvent::Added(pod_at(name, *at as u64))).collect();
             if self.tape.pick(4) != 0 {
                 let resource_version = visible.to_string();
@@ -205,14 +205,14 @@ impl Replicas {
         if let Some(event) = stream.first.pop() {
             return Some(Some(Ok(event)));
         }
-        if fault == 8 || stream.told >= visible {
-            let resource_version = stream.told.to_string();
+        if fault == 8 || stream.received >= visible {
+            let resource_version = stream.received.to_string();
             let bookmark = Bookmark { resource_version, initial_events_end: false };
             return Some(Some(Ok(WatchEvent::Bookmark(bookmark))));
         }
-        let (event, name) = self.log[stream.told].clone();
-        stream.told += 1;
-        let pod = pod_at(NAMES[name], stream.told as u64);
+        let (event, name) = self.log[stream.received].clone();
+        stream.received += 1;
+        let pod = pod_at(NAMES[name], stream.received as u64);
         let event = event.map(|()| pod);
         stream.last = Some(event.clone());
         Some(Some(Ok(event)))

@@ -27,7 +27,7 @@ struct Inner {
     /// By name and version. The last one is current.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last. 0 is the original.
-    told: BTreeMap<(String, String), usize>,
+    received: BTreeMap<(String, String), usize>,
     made: usize,
     /// The number of events that are repeated in another shape.
     echoes: usize,
@@ -56,7 +56,7 @@ impl Shapes {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
         let shapes = inner.shapes.get(&version).into_iter().flatten();
-        let mut since = [&pod.node].into_iter().chain(shapes).skip(inner.told.get(&version).copied().unwrap_or(0));
+        let mut since = [&pod.node].into_iter().chain(shapes).skip(inner.received.get(&version).copied().unwrap_or(0));
         seen.metadata == pod.metadata && since.any(|shape| *shape == seen.node)
     }
 }
@@ -86,7 +86,7 @@ impl Inner {
         let version = (name, version);
         let shapes = self.shapes.get(&version).map_or(&[][..], |shapes| shapes);
         let shape = shapes.iter().position(|shape| json["node"] == **shape).map_or(0, |at| at + 1);
-        self.told.insert(version, shape);
+        self.received.insert(version, shape);
     }
 
     /// Returns the repeated event, if there is one.
