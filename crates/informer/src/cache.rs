@@ -1,4 +1,4 @@
-//! The store: objects by key, with indices over them.
+//! The store of an informer: objects by key, with indices.
 
 mod contracts;
 mod history;
@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::guarded::Guarded;
-use crate::publisher::is_succeeded;
+use crate::catch_drop::CatchDrop;
+use crate::panic::isolated;
+use crate::publisher::was_replaced;
 use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
@@ -28,24 +29,25 @@ use moved::Moved;
 use noted::Noted;
 use parts::Parts;
 use version::Revision;
-use writes::{Refused, Replaced, take};
+use writes::{Indexed, Refused, Replaced, take};
 
 pub use history::{HistoryGuard, Remembered};
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
-pub(crate) use writes::{Written, last_of_each};
+pub(crate) use writes::{WriteResult, last_of_each};
 
-/// The index that each [`Cache`] has from the start: objects by namespace.
+/// The name of the index of every [`Cache`] over the namespaces of objects.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// A thread-safe store of objects by key, with named indices over them: an [`Indexer`](pintle_delta_fifo::Indexer), as in client-go.
+/// A thread-safe store of objects by key, with named indices: an [`Indexer`](pintle_delta_fifo::Indexer), as in
+/// client-go.
 ///
-/// Objects and indices change together, and all of a [`transaction`](Self::transaction) or [replacement](Self::replace) in one step:
-/// each read is answered from one state. Who needs several reads of one state takes a [`Snapshot`]. Readers do not wait for a write, but
-/// for the moment in which it changes the one object that they look for. Objects are shared and are not to be changed; an update puts
-/// another object in the place of the old one.
+/// Objects and indices change together. A [`transaction`](Self::transaction) or a [replacement](Self::replace) is one
+/// step, and each read sees one state. For several reads of one state, take a [`Snapshot`]. A reader waits for a writer
+/// only while the requested object is changed. Objects are shared and must not be changed: an update stores another
+/// object.
 ///
-/// The store of a [`SharedInformer`](crate::SharedInformer) is written by the informer alone, and read through a
+/// The cache of a [`SharedInformer`](crate::SharedInformer) is written only by the informer and read through a
 /// [`Lister`](crate::Lister).
 ///
 /// # Examples
@@ -69,33 +71,35 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<Guarded<T>>>,
-    /// Changed by who has the right to write to the store.
+    store: Arc<store::Store<CatchDrop<T>>>,
+    /// Only changed by the holder of the writer lock of the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
-    /// How often the history of the server went back.
+    /// The number of times that the history of the server went back.
     went_back: AtomicU64,
-    /// Where sources fill it, how far each has come.
+    /// The progress of each source of the cache.
     parts: Mutex<Parts>,
-    /// Whether there is anything in `undecodable`. It is changed by the writer, and spares the writer a lock that it has no use for as a rule.
+    /// Whether `undecodable` has entries. Only the writer changes it. It usually saves the writer a lock.
     has_undecodable: AtomicBool,
-    /// Up to where both have taken up what there was.
+    /// The commit up to which `undecodable` and `memory` are complete.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
+    /// Objects are refused if an index function fails on them.
+    is_strict: bool,
 }
 
 impl<T: Object> Cache<T> {
-    /// An empty store with the namespace index.
+    /// Creates an empty cache with the namespace index.
     pub fn new() -> Self {
-        Self::of(Parts::default())
+        Self { is_strict: true, ..Self::of(Parts::default()) }
     }
 
-    /// One that sources fill.
+    /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts) -> Self {
-        // Readers meet in a lock the less often the more there are; a read of an index visits all of them.
-        // loom wants each run to go to the same locks, and which shard a key is in is for chance to say.
+        // More shards make contention between readers rarer, but a read of an index visits all of them. loom needs the
+        // same locks in each run, and the shard of a key is random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -109,27 +113,28 @@ impl<T: Object> Cache<T> {
             noted: Noted::default(),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
+            is_strict: false,
         }
     }
 
-    /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
+    /// Stores an object, and returns the one that it replaces. Add and Update in client-go's `Store`.
     ///
-    /// The store's resourceVersion becomes the object's, unless that is empty or older.
+    /// The cache takes over the object's resourceVersion, unless it is empty or older.
     ///
     /// # Errors
     ///
-    /// [`IndexFailed`] if an index function fails or panics on the object, which then shows among the
-    /// [undecodable](Self::undecodable) ones. What is there for its key stays, as the last good state; but not if that is another object
-    /// by its uid, which is gone.
+    /// [`IndexFailed`] if an index function fails or panics on the object. The object is not stored, and is listed in
+    /// [`undecodable`](Self::undecodable). The previous object stays as the last good state, unless its uid differs, in
+    /// which case it is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
-        let object = Guarded::from(object);
+        let object = CatchDrop::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // What is not wanted any more is a user's, and is dropped under no lock.
+        // Dropped without the lock, because the objects are a user's.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {
-                Ok(write) => {
+                Ok(Indexed { write, .. }) => {
                     let before = writer.write(write, |current| version::advance(current, version));
                     self.note([&key], []);
                     let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
@@ -137,8 +142,8 @@ impl<T: Object> Cache<T> {
                     (Ok(before), forgotten, None)
                 }
                 Err(refused) => {
-                    let Refused { error, entry, is_succeeded } = *refused;
-                    let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
+                    let Refused { error, entry, was_replaced } = *refused;
+                    let gone = if was_replaced { writer.write(take(&key), |_| {}) } else { None };
                     self.note([], [entry]);
                     let forgotten = self.record(earlier, version, || [(key.clone(), gone.clone(), None)].into_iter());
                     (Err(error), forgotten, gone)
@@ -146,12 +151,12 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before.map(|before| before.map(Guarded::into_arc))
+        before.map(|before| before.map(CatchDrop::into_arc))
     }
 
-    /// Takes the object of that key out. Without effect if there is none.
+    /// Deletes the object with this key. Does nothing if there is none.
     ///
-    /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
+    /// `resource_version` is the revision of the deletion. Leave it empty if it is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let earlier = self.earlier();
@@ -160,55 +165,55 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(noting);
         self.moved.announce();
-        before.map(Guarded::into_arc)
+        before.map(CatchDrop::into_arc)
     }
 
-    /// Puts in (`Some`) and takes out (`None`) several objects in one step, and returns for each what was there before: client-go's
-    /// `Transaction`. A key is to be there once.
+    /// Stores (`Some`) and deletes (`None`) several objects in one step, and returns the previous object for each:
+    /// client-go's `Transaction`. Keys must be distinct.
     ///
-    /// `resource_version` is the revision that the store has with these changes; it is not taken up if it is empty or older.
+    /// `resource_version` becomes the revision of the cache, unless it is empty or older.
     ///
     /// # Errors
     ///
-    /// For each, [`IndexFailed`], as for [`upsert`](Self::upsert). The others are done.
+    /// [`IndexFailed`] for a single object, as for [`upsert`](Self::upsert). The other changes are applied.
     pub fn transaction(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
-        let changes = changes.into_iter().map(|(key, object)| (key, object.map(Guarded::from))).collect();
+        let changes = changes.into_iter().map(|(key, object)| (key, object.map(CatchDrop::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
-        let told = |written: Written<T>| written.refused.map_or(Ok(written.before.map(Guarded::into_arc)), Err);
-        written.map(told).collect()
+        let result = |written: WriteResult<T>| written.refused.map_or(Ok(written.before.map(CatchDrop::into_arc)), Err);
+        written.map(result).collect()
     }
 
-    /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it. An object that is the very one that is
-    /// there already (`Arc::ptr_eq`) costs next to nothing.
+    /// Replaces all objects in one step: no reader sees a partial replacement. An object that is already stored
+    /// (`Arc::ptr_eq`) costs almost nothing.
     ///
-    /// Of several objects with one key the last one counts. The store's resourceVersion becomes `resource_version`, unless that is
-    /// empty. It may be an older one: then the history of the server has begun anew.
+    /// If several objects have one key, the last one is stored. The revision of the cache becomes `resource_version`,
+    /// unless that is empty. It may be older than the previous one, if the history of the server went back.
     ///
-    /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
+    /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        let objects = last_of_each(objects.into_iter().map(Guarded::from).collect());
+        let objects = last_of_each(objects.into_iter().map(CatchDrop::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
-        let present = present.into_iter().map(|(_, old, new)| (old.map(Guarded::into_arc), new.into_arc()));
+        let present = present.into_iter().map(|(_, old, new)| (old.map(CatchDrop::into_arc), new.into_arc()));
         let deleted = deleted.into_iter().map(|(_, object)| object.into_arc());
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Notes that the store is up to date as of `resource_version`, though nothing changed.
+    /// Sets the revision of the cache to `resource_version`, without any change.
     pub fn bookmark(&self, resource_version: &str) {
-        self.store.writer().tell(|current| version::advance(current, resource_version));
+        self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key).map(Guarded::into_arc)
+        self.store.get(key).map(CatchDrop::into_arc)
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
@@ -217,35 +222,35 @@ impl<T: Object> Cache<T> {
         objects
     }
 
-    /// The keys of all objects, in no particular order.
+    /// Returns the keys of all objects, in no particular order.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
         self.store.pin(|_| ()).0.visit_keys(|key, _, _| keys.push(key.clone()));
         keys
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects that have `value` in the index `name`, in no particular order: client-go's `ByIndex`.
+    /// Returns the objects that have `value` in the index `name`, in no particular order: client-go's `ByIndex`.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which tells the names that there are.
+    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
         Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(Arc::clone(object))))
     }
 
-    /// The keys of the objects that have `value` in the index `name`, in order.
+    /// Returns the keys of the objects that have `value` in the index `name`, in order.
     ///
     /// # Errors
     ///
@@ -254,7 +259,7 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_keys(name, value)
     }
 
-    /// The values that the index `name` knows, in order.
+    /// Returns all values in the index `name`, in order.
     ///
     /// # Errors
     ///
@@ -263,41 +268,42 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// The objects that the server has and that cannot be decoded, or that an index function failed on, in the order of their keys: with
-    /// all that belongs to the revision that the store has. For that it waits, where a write has just become visible, for what is left to
-    /// be noted of it.
+    /// Returns the objects that could not be stored in their newest state, in the order of their keys. They cannot be
+    /// decoded, or an index function failed on them. The result belongs to the revision of the cache. If a commit has
+    /// just become visible, the call waits until its entries are complete.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         self.lock_undecodable().values().cloned().collect()
     }
 
-    /// How many of these there are.
+    /// Returns the number of such objects.
     pub(crate) fn undecodable_len(&self) -> usize {
         self.lock_undecodable().len()
     }
 
-    /// All that the store holds now, to be read at leisure: it does not change, and taking it costs the same however much that is.
+    /// Returns a snapshot of the cache. It does not change, and its cost does not depend on the number of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// The revision of the last change, replacement or bookmark; empty before the first.
+    /// Returns the revision of the last change, replacement or bookmark. It is empty before the first one.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
 
-    /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
-    /// wait for the resourceVersion that the server gave the written object, then read.
+    /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
+    /// resourceVersion that the server returned for it, and then read.
     ///
-    /// That of an informer is waited for until it [has synced](crate::SharedInformer::wait_for_sync), too: with the namespaces and
-    /// selectors that are asked for by then.
+    /// The wait also covers the sync of an informer: it waits until the cache [has
+    /// synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
     ///
     /// # Errors
     ///
-    /// - [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not.
-    /// - [`NotReached::WentBack`] if the history of the server goes back during the wait, as after a restore from a backup.
-    /// - [`NotReached::Stopped`] when nothing fills the store any more.
+    /// - [`NotReached::NotComparable`] if `resource_version`, or the revision of the cache, is not a number.
+    /// - [`NotReached::WentBack`] if the history of the server goes back during the wait, for example after a restore
+    ///   from a backup.
+    /// - [`NotReached::Stopped`] if the informer of the cache has stopped.
     ///
     /// # Cancel safety
     ///
@@ -306,7 +312,7 @@ impl<T: Object> Cache<T> {
         self.read_at_least(resource_version).await.map(drop)
     }
 
-    /// As [`wait_for`](Self::wait_for), and gives what the store holds then.
+    /// Waits as [`wait_for`](Self::wait_for) does, and returns a snapshot.
     ///
     /// # Errors
     ///
@@ -324,7 +330,7 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Both before the look, so that nothing that comes after it is missed.
+            // Both before the snapshot, so that no later change is missed.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -343,46 +349,48 @@ impl<T: Object> Cache<T> {
             if is_closed {
                 return Err(NotReached::Stopped);
             }
-            moved.await;
+            isolated(moved).await;
         }
     }
 
-    /// Remembers the last changes from here on, each with what was there before, for as long as the guard is there.
+    /// Remembers the last changes, with the previous objects, as long as the returned guard exists.
     ///
-    /// Of several guards, the greatest number of `changes` counts, so no reader shortens what another relies on.
+    /// If there are several guards, the largest number of `changes` applies, so no reader shortens the history of
+    /// another one.
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
-        // A write that is under way may not be a part of it.
+        // Wait for a write in progress, which may or may not be part of the history.
         let _writer = self.store.writer();
         HistoryGuard::new(self.memory.clone(), changes, &self.resource_version())
     }
 
-    /// What has changed since the store came to have a revision, deletions included, in the order in which it did. `None`: that is not a
-    /// number, or further back than is [remembered](Self::remember), or one that has not come yet: so it is, too, for who asks after the
-    /// server's history began anew. Between two moments at hand, see [`Snapshot::diff`].
+    /// Returns the changes since a revision, deletions included, in order. Returns `None` if the revision is not a
+    /// number, is older than the [remembered](Self::remember) history, or was not reached yet. The latter includes
+    /// revisions from before the history of the server went back. To compare two moments for which you hold snapshots,
+    /// use [`Snapshot::diff`].
     ///
-    /// As [`undecodable`](Self::undecodable), it waits for what is left to be noted of a write that is visible.
+    /// It may wait as [`undecodable`](Self::undecodable) does.
     ///
-    /// A change that came with the revision that the store had already, or with none, is among those since that one: who asks may have
-    /// seen it, or not.
+    /// Changes that came without a new revision are part of the changes since the previous revision, because the caller
+    /// may or may not have seen them.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Under its lock: what goes back does so in the store first, and then in there.
+        // Under the lock of the history: if the revision goes back, the store changes before the history.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }
 
-    /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
+    /// Works like [`transaction`](Self::transaction), and also adds entries for objects that could not be decoded.
     pub(crate) fn write_all(
         &self,
-        changes: Vec<(ObjectKey, Option<Guarded<T>>)>,
+        changes: Vec<(ObjectKey, Option<CatchDrop<T>>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
-    ) -> Vec<Written<T>> {
+    ) -> Vec<WriteResult<T>> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
                 Some(object) => self.put(indices, key, object),
-                None => Ok(take(key)),
+                None => Ok(take(key).into()),
             };
             changes.iter().map(one).collect()
         };
@@ -391,28 +399,28 @@ impl<T: Object> Cache<T> {
             let (mut writes, mut entries) = (Vec::with_capacity(prepared.len()), Vec::new());
             let mut written = Vec::with_capacity(prepared.len());
             for (write, (key, _)) in prepared.into_iter().zip(&changes) {
-                let (write, refused) = match write {
-                    Ok(write) => (Some(write), None),
+                let (write, refused, unindexed) = match write {
+                    Ok(Indexed { write, unindexed }) => (Some(write), None, unindexed),
                     Err(refused) => {
-                        let Refused { error, entry, is_succeeded } = *refused;
+                        let Refused { error, entry, was_replaced } = *refused;
                         entries.push(entry);
-                        (is_succeeded.then(|| take(key)), Some(error))
+                        (was_replaced.then(|| take(key)), Some(error), Vec::new())
                     }
                 };
-                written.push((write.is_some(), Written { before: None, refused }));
+                written.push((write.is_some(), WriteResult { before: None, refused, unindexed }));
                 writes.extend(write);
             }
-            let tell = |current: &mut String| version::advance(current, &revision.whole);
-            let mut before = writer.write_all(writes, tell).into_iter();
+            let set_version = |current: &mut String| version::advance(current, &revision.whole);
+            let mut before = writer.write_all(writes, set_version).into_iter();
             let written = written.into_iter().map(|(is_write, written)| match is_write {
-                true => Written { before: before.next().flatten(), ..written },
+                true => WriteResult { before: before.next().flatten(), ..written },
                 false => written,
             });
-            let written: Vec<Written<T>> = written.collect();
+            let written: Vec<WriteResult<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
             let forgotten = self.record(earlier, &revision.newest, || {
                 let steps = changes.iter().zip(&written);
-                steps.map(|((key, new), Written { before, refused })| {
+                steps.map(|((key, new), WriteResult { before, refused, .. })| {
                     (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
                 })
             });
@@ -422,12 +430,12 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// As [`replace`](Self::replace), of objects of different keys; and these could not be decoded. What is not `within` that
-    /// namespace stays as it is.
+    /// Works like [`replace`](Self::replace) for objects with distinct keys, and also replaces the entries of objects
+    /// that could not be decoded. Only objects in the namespace `within` are replaced.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<(ObjectKey, Guarded<T>)>,
+        objects: Vec<(ObjectKey, CatchDrop<T>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Replaced<T> {
@@ -435,34 +443,36 @@ impl<T: Object> Cache<T> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
         };
         let (mut replaced, _) = self.commit(prepare, |writer, prepared| {
-            let (mut writes, mut kept, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
+            let (mut writes, mut kept, mut failed) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
             let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
                 match write {
-                    Ok(write) => writes.push(write),
+                    Ok(Indexed { write, unindexed }) => {
+                        writes.push(write);
+                        failed.extend(unindexed);
+                    }
                     Err(object) => {
-                        let Refused { error, entry, is_succeeded } = *object;
-                        // Its last state stays, so that it is not taken for deleted.
-                        let known = if is_succeeded { None } else { self.store.get(&entry.key) };
+                        let Refused { entry, was_replaced, .. } = *object;
+                        // The previous object stays, so that it does not look deleted.
+                        let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
-                        refused.push(error);
                     }
                 }
             }
             let present = writes.iter().filter_map(|write| Some((write.key.clone(), write.value.clone()?)));
-            let present: Vec<(ObjectKey, Guarded<T>)> = present.collect();
+            let present: Vec<(ObjectKey, CatchDrop<T>)> = present.collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
-            let tell = |current: &mut String| {
+            let set_version = |current: &mut String| {
                 if version::is_older(&revision.whole, current) {
                     self.went_back.fetch_add(1, atomic::Ordering::Release);
                 }
                 version::set(current, &revision.whole);
             };
             let earlier = self.earlier();
-            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
+            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), set_version);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -471,7 +481,7 @@ impl<T: Object> Cache<T> {
                 before
             };
             let present = present.into_iter().zip(replaced.before).map(|((key, new), old)| (key, old, new));
-            let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), refused };
+            let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), unindexed: failed };
             let forgotten = self.record(earlier, &revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = replaced.present.iter();
@@ -484,13 +494,13 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// The history of the server has begun anew, so what was waited for may never come.
+    /// The history of the server went back, so awaited revisions may never arrive.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// The resourceVersion of the newest state that is known of a key, be it one that cannot be decoded.
+    /// Returns the newest known resourceVersion of a key, including objects that could not be decoded.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
             && let Some(entry) = self.lock_undecodable().get(key)
@@ -500,30 +510,31 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Ends all waits: nothing will be written any more. Index functions are dropped, as they may hold what holds this cache.
+    /// Ends all waits: nothing more will be written. Drops the index functions, which may hold references to this
+    /// cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Whether what it has of that key was made anew since, and what is there now is that entry.
-    pub(crate) fn is_succeeded(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
-        is_succeeded(self.store.get(key).as_ref().map(|known| &***known), entry)
+    /// Whether the cached object with this key was replaced by another object, which is the entry.
+    pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
+        was_replaced(self.store.get(key).as_ref().map(|known| &***known), entry)
     }
 
-    /// Whether it holds what its sources are asked for now, as it was at some revision.
+    /// Whether the cache is complete for the current namespaces and selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
 
-    /// Up to where it has all changes of a namespace, whose source may be further than others. `None`: as far as
-    /// [all of it](Self::resource_version).
+    /// Returns the revision up to which a namespace is complete, if its source may be ahead of others. `None` means the
+    /// [revision of the cache](Self::resource_version).
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
 
-    /// Changes what is known of the parts, and tells those who wait.
+    /// Changes the progress of the sources and wakes waiting tasks.
     pub(crate) fn change_parts<R>(&self, change: impl FnOnce(&mut Parts) -> R) -> R {
         let changed = change(&mut self.parts());
         self.moved.announce_end();
@@ -534,11 +545,11 @@ impl<T: Object> Cache<T> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn store(&self) -> &Arc<store::Store<Guarded<T>>> {
+    pub(crate) fn store(&self) -> &Arc<store::Store<CatchDrop<T>>> {
         &self.store
     }
 
-    /// These have been mended or deleted, and those cannot be taken up.
+    /// Removes entries of fixed or deleted objects, and adds new ones.
     fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,
@@ -554,12 +565,12 @@ impl<T: Object> Cache<T> {
         self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
     }
 
-    /// The revision before a commit, if its changes are to be remembered.
+    /// Returns the revision before a commit, if changes are remembered.
     fn earlier(&self) -> Option<String> {
         self.memory.is_on().then(|| self.resource_version())
     }
 
-    /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
+    /// Remembers the changes of a commit. Returns forgotten changes, which must be dropped without locks.
     fn record<S: Iterator<Item = Step<T>>>(
         &self,
         earlier: Option<String>,
@@ -572,7 +583,7 @@ impl<T: Object> Cache<T> {
         self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
-    /// Remembers nothing of what was before, nor of how that revision came about.
+    /// Forgets all changes up to the current revision.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);

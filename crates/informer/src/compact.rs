@@ -1,4 +1,4 @@
-//! Objects that are kept compressed, and decoded when they are read.
+//! Objects that are stored compressed and decoded on each read.
 
 mod codec;
 mod common;
@@ -20,26 +20,27 @@ use crate::Undecodable;
 use crate::panic::catch;
 use record::Record;
 
-/// An object as the compressed text of its JSON: a `T` that is decoded when it is [read](Self::get). Of k8s-openapi's pods, it takes a
-/// thirtieth of the memory: see [the comparison](crate#what-is-kept-of-an-object).
+/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). For
+/// k8s-openapi's pods, it takes a thirtieth of the memory: see [the comparison](crate#choosing-the-object-type).
 ///
-/// Key, uid, resourceVersion and generation are at hand. So are labels, owners and finalizers, which no selector decodes an object
-/// for; once they were read, they stay in memory, one copy for all objects that have the same. Annotations are decoded when they are
-/// first read, and then stay in memory with their object.
+/// Key, uid, resourceVersion and generation are available without decoding. So are labels, owners and finalizers, so
+/// selectors decode no object. After their first read they stay in memory, once for all objects with equal ones.
+/// Annotations are decoded on their first read, and then stay in memory with their object.
 ///
-/// It reads whatever has metadata of the usual form. So an object that is no `T` goes into the cache as any other and is not among the
-/// [`undecodable`](crate::Lister::undecodable) ones: it is whoever reads it who is told.
+/// Any object with the usual metadata is accepted. So an object that is not a valid `T` is stored in the cache and is
+/// not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of it returns an error.
 ///
-/// # What is shared
+/// # Shared memory
 ///
-/// Objects of one `T` have a dictionary in common, and recently read ones are shared, for as long as there are any, in whichever
-/// informers of the process:
+/// Objects of one type `T` share a dictionary and recently decoded objects. Both exist as long as there is any object
+/// of the type, in all informers of the process:
 ///
-/// - The dictionary is learnt as they come: an object that it does not help is added to it, up to 32 KiB in all, and no more than
-///   8 KiB of each. **So what the first Secrets say, for one, stays in memory beyond their deletion.** Where kinds have one type, as
-///   with [`DynamicObject`](pintle_meta::DynamicObject), it fits those best that come first.
-/// - Up to 17 decoded objects are kept for the next reader, none longer than the `Compact` that it was read from.
-/// - Objects with the same labels, owners and finalizers, as the replicas of a set have, share them.
+/// - The dictionary is built from the objects as they arrive. An object that it does not help to compress is added to
+///   it, up to 32 KiB in total and 8 KiB for each object. **So the content of the first Secrets, for example, stays in
+///   memory after their deletion.** If several kinds share one type, as with
+///   [`DynamicObject`](pintle_meta::DynamicObject), it fits the first kinds best.
+/// - Up to 17 decoded objects are kept for later reads, none longer than the `Compact` that it was decoded from.
+/// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share them.
 ///
 /// # Examples
 ///
@@ -61,7 +62,7 @@ use record::Record;
 ///     let website = Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() };
 ///     let websites = Collection::from([Compact::new(&website)?]);
 ///     let informer = SharedInformer::new(websites, InformerConfig::default());
-///     // An index function decodes what it looks at. What it fails on is shown among the undecodable objects.
+///     // An index function decodes the object. It should handle errors, as this one does.
 ///     informer.add_index("owner", |site: &Compact<Website>| site.get().map(|site| vec![site.owner.clone()]).unwrap_or_default())?;
 ///     informer.start();
 ///     informer.wait_for_sync().await?;
@@ -77,12 +78,11 @@ pub struct Compact<T> {
 }
 
 impl<T: 'static> Compact<T> {
-    /// Compresses an object: for tests, and for transforms that change one. Of what came from a server, only that is in it which `T`
-    /// has fields for.
+    /// Compresses an object, for tests and for transforms. The result contains only the fields that `T` has.
     ///
     /// # Errors
     ///
-    /// What `T` serializes to has no metadata of the usual form, or is no JSON.
+    /// Fails if the serialized `T` is not JSON or lacks the usual metadata.
     pub fn new(object: &T) -> Result<Self, DecodeError>
     where
         T: Serialize,
@@ -94,14 +94,14 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// The object. It is decoded, unless that was done a short while ago.
+    /// Returns the object. It is decoded, unless it was decoded recently.
     ///
-    /// It takes as long as it takes to decode a `T` and some microseconds, and waits for nobody.
+    /// This takes the time to decode a `T` plus some microseconds. It waits for no other thread.
     ///
     /// # Errors
     ///
-    /// It is no `T`, or the `Deserialize` of `T` panicked on it: what is shown of the others that
-    /// [cannot be decoded](Undecodable). Whoever asks again is told again.
+    /// [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` of `T` panicked. Each call reports the
+    /// error again.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,
@@ -141,7 +141,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// From JSON that is told by serde_json. `T` is not decoded.
+/// Reads JSON with serde_json. `T` is not decoded.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
@@ -149,7 +149,7 @@ impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     }
 }
 
-/// To the JSON that it was read from, for serde_json.
+/// Writes the JSON that was read, with serde_json.
 impl<T> Serialize for Compact<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let json = self.record.json().ok_or_else(|| S::Error::custom("its compressed form is damaged"))?;
@@ -157,7 +157,7 @@ impl<T> Serialize for Compact<T> {
     }
 }
 
-/// Who it is and how large, not what it says.
+/// Shows the identity and the size, not the content.
 impl<T> fmt::Debug for Compact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Compact").field(&self.record).finish()

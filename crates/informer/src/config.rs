@@ -8,10 +8,10 @@ use pintle_metrics::Provider;
 
 use crate::{Projection, ReflectorConfig, ReflectorError};
 
-/// How a [`SharedInformer`](crate::SharedInformer) works.
+/// Configures a [`SharedInformer`](crate::SharedInformer).
 ///
-/// By default it works as client-go's, but for `managedFields`, which are [left out](Projection), and for the exceptions that
-/// [`ReflectorConfig`] lists.
+/// The defaults are client-go's, except that `managedFields` are [left out](Projection), and except for the differences
+/// that [`ReflectorConfig`] lists.
 ///
 /// # Examples
 ///
@@ -46,58 +46,63 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The name for logs, errors and metrics. Empty: that of the type.
+    /// The name in logs, errors and metrics. If empty, the name of the type is used.
     pub name: String,
-    /// How to list and watch, and which objects.
+    /// How the informer lists and watches, and which objects it selects.
     pub reflector: ReflectorConfig,
-    /// How often subscribers are reminded of all objects, unless they say otherwise: see
-    /// [`Subscription::set_resync`](crate::Subscription::set_resync). `None`, the default: never.
+    /// How often each subscriber receives all objects again. A subscription can [override
+    /// it](crate::Subscription::set_resync). `None`, the default, disables resyncs.
     pub resync: Option<Duration>,
-    /// What of each object is decoded and kept. By default all but `managedFields`, so that an object of
-    /// the cache may be [written back](Projection#writing-such-an-object-back) by an update. Of the Secrets of a whole cluster without a
-    /// selector, leave out `data` by [`Projection::without`] at the least: else a warning says what is held.
+    /// Which fields of each object are decoded and cached. The default drops only `managedFields`, so an update may
+    /// [write a cached object back](Projection#writing-a-cached-object-back). If the informer caches all Secrets of a cluster without a
+    /// selector, drop at least `data` with [`Projection::without`]. Otherwise the informer logs a warning.
     pub projection: Projection,
-    /// Changes each object once, before it goes into the cache; to leave out what nobody reads and what no path of a `projection`
-    /// names, say. It may be called for several objects at once, on threads that may block. The last state of a deleted object is
-    /// changed as well. One on which it panics is not taken up: it shows among the
-    /// [`undecodable`](crate::Lister::undecodable) ones, and its last good state stays. It shows by the name and namespace that the server
-    /// has it under, as does each that cannot be decoded: where a transform renames, its last good state goes by another key, so that the
-    /// next list takes that for deleted.
-    pub transform: Option<Transform<T>>,
-    /// Called with each failure that delays the informer, under no lock. It cannot change what follows; nor can a panic of it, which is logged.
-    /// A handle to the informer that it captures keeps the informer running.
-    pub on_error: Option<ErrorHandler>,
-    /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
-    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`. After a panic of it,
-    /// which is logged, the informer goes on, and it is told nothing more.
+    /// Changes each object once before it is cached, for example to drop data that no path of a `projection` names. It
+    /// also runs on the last state of a deleted object. It may run for several objects at once, on threads that may
+    /// block.
     ///
-    /// | name | kind | says |
+    /// If it panics on an object, the object is not stored. It is listed in
+    /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry has the name
+    /// and namespace that the object has on the server. If a transform renames objects, the last good state therefore
+    /// has another key, and the next list deletes it.
+    pub transform: Option<Transform<T>>,
+    /// Called with each failure that delays the informer, and with each failure of an index function. It runs without locks and cannot
+    /// influence what the informer does. A panic of it is logged. If it captures a handle to the informer, it keeps the informer running.
+    pub on_error: Option<ErrorHandler>,
+    /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
+    /// metrics. All metrics have the label `name`, which is the informer's name, and the labels `group`, `version` and
+    /// `resource`. If the provider panics, the panic is logged, the informer goes on, and the provider is not called
+    /// again.
+    ///
+    /// | name | kind | meaning |
     /// |---|---|---|
-    /// | `reflector_lists_total` | counter | lists that were begun; one of several pages is one, and so is a streaming list |
-    /// | `reflector_list_duration_seconds` | histogram | how long the lists took that were completed, decoding included |
-    /// | `reflector_items_per_list` | histogram | how many objects these held |
-    /// | `reflector_watches_total` | counter | watches that were asked for, and streaming lists that went on as one |
-    /// | `reflector_short_watches_total` | counter | those that were [ended as soon as they began](ReflectorError::VeryShortWatch) |
-    /// | `reflector_watch_duration_seconds` | histogram | how long the watches were open that have ended |
-    /// | `reflector_items_per_watch` | histogram | how many events these brought, bookmarks included |
-    /// | `reflector_last_resource_version` | gauge | the revision up to which everything has come: its last 15 digits, 0 if it is no number; of several informers of one name, the greatest |
-    /// | `informer_queued_items` | gauge | items on their way into the cache |
-    /// | `informer_processing_latency_seconds` | histogram | how long it took to put a batch of them into the cache and to tell all subscribers |
-    /// | `informer_store_resource_version` | gauge | the revision of the cache, in the same way |
-    /// | `informer_pending_notifications` | gauge | events that wait for subscribers, of all of them together |
+    /// | `reflector_lists_total` | counter | lists that started; a list of several pages counts once, as does a streaming list |
+    /// | `reflector_list_duration_seconds` | histogram | duration of completed lists, decoding included |
+    /// | `reflector_items_per_list` | histogram | number of objects in completed lists |
+    /// | `reflector_watches_total` | counter | requested watches, and streaming lists that continued as a watch |
+    /// | `reflector_short_watches_total` | counter | watches that [ended as soon as they began](ReflectorError::VeryShortWatch) |
+    /// | `reflector_watch_duration_seconds` | histogram | how long ended watches were open |
+    /// | `reflector_items_per_watch` | histogram | number of events in ended watches, bookmarks included |
+    /// | `reflector_last_resource_version` | gauge | last 15 digits of the revision up to which the reflector has received everything; 0 if it is not a number; the maximum if several informers have one name |
+    /// | `informer_queued_items` | gauge | items queued on their way into the cache |
+    /// | `informer_processing_latency_seconds` | histogram | time to store a batch and to notify all subscribers |
+    /// | `informer_store_resource_version` | gauge | last 15 digits of the revision of the cache; otherwise as above |
+    /// | `informer_pending_notifications` | gauge | events that wait in all subscriptions together |
     /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
-    /// | `informer_degraded_seconds` | gauge | for how long the state has been [`Degraded`](crate::InformerState::Degraded), and else 0; not in client-go |
-    /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), and else 0; not in client-go |
+    /// | `informer_index_failures_total` | counter | failures and panics of index functions, with the additional label `index`; not in client-go |
+    /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), otherwise 0; not in client-go |
+    /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), otherwise 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Makes delays and timeouts repeatable. `None`: they differ from run to run.
+    /// The seed of delays and timeouts. `None` uses a random seed.
     pub seed: Option<u64>,
 }
 
-/// Changes an object before it is cached: see [`InformerConfig::transform`]. It is told from others by where it is, not by what it does:
-/// an [`InformerFactory`](crate::InformerFactory) shares an informer between those who hand in clones of one.
+/// A function that changes an object before it is cached: see [`InformerConfig::transform`]. An
+/// [`InformerFactory`](crate::InformerFactory) compares transforms by the address of the `Arc`, so only clones of one
+/// `Arc` share an informer.
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
-/// Hears of failures: see [`InformerConfig::on_error`].
+/// A function that receives failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
 impl<T> Default for InformerConfig<T> {

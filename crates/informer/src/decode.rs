@@ -1,4 +1,4 @@
-//! From the bytes of an object to the object, or to what can be said of one that cannot be decoded.
+//! Decodes raw objects, and describes those that cannot be decoded.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,12 +10,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::scan::Outline;
 
-/// An object that the server has and that cannot be decoded, or is larger than the source takes, or that a transform, an index
-/// function or its own `Metadata` panics on: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object of the server that is not in the cache: it cannot be decoded, is larger than the source accepts, or a
+/// transform or its own `Metadata` panics on it. In a [`Cache`](crate::Cache) without an informer, also an object on
+/// which an index function fails. Returned by [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///
@@ -47,35 +48,36 @@ use crate::scan::Outline;
 pub struct Undecodable {
     /// The key.
     pub key: ObjectKey,
-    /// The uid, as far as the bytes tell it.
+    /// The uid, if it could be read.
     pub uid: String,
-    /// The resourceVersion, as far as the bytes tell it.
+    /// The resourceVersion, if it could be read.
     pub resource_version: String,
-    /// What is wrong with it, and where, in the bytes that the [`Projection`](crate::Projection) leaves of it. Values of a wrong type
-    /// are left out; what a type's own `Deserialize` says is kept, even if it quotes a value, and so is what a panic says.
+    /// What is wrong, and where, in the bytes that the [`Projection`](crate::Projection) keeps. Values of a wrong type
+    /// are not quoted. Messages of panics and of a type's own `Deserialize` are included unchanged, even
+    /// if they quote a value.
     pub error: String,
 }
 
-/// What came of decoding. Cloned as a reference count where `T` is one.
+/// The result of decoding. Cheap to clone if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
-    /// With what is known of its metadata.
+    /// With the metadata that could be read.
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// A decoded object on its way into the cache.
+/// An object as a list or a watch delivered it, with its revision.
 #[derive(Clone)]
-pub(crate) struct Told<T> {
+pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
-    /// The revision that it comes with, where that is not what the object has: a transform may have changed it, and its type may not
-    /// keep it.
+    /// The revision in the response, if the object has another one: a transform may have changed it, or the type does
+    /// not keep it.
     pub(crate) resource_version: Option<String>,
-    /// The object does not have the resourceVersion that the server gave it, so versions of the object say nothing.
+    /// The object has another resourceVersion than the server sent, so its version cannot be compared.
     pub(crate) is_reshaped: bool,
 }
 
-/// Decodes an object, without what its outline leaves out.
+/// Decodes an object, without the fields that its outline cuts.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
         RawObject::Json(json) => json,
@@ -89,14 +91,14 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     }
 }
 
-/// Reads JSON as `serde_json::from_slice` does, but sees once for all texts that they are UTF-8. Where they are not, it is for that to
-/// say what the trouble is, if any: what the type has no field for may be anything.
+/// Works like `serde_json::from_slice`, but validates UTF-8 once for all strings. If that fails, `from_slice` decides:
+/// skipped fields may contain anything.
 fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
-/// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble: it need
-/// not even be UTF-8.
+/// Reads the identity of an object, as far as possible. All other fields are skipped without validation, since they may
+/// be invalid, even as UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -130,7 +132,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
         None => Some(String::new()),
         Some(raw) => serde_json::from_str::<Option<String>>(raw.get()).ok().map(Option::unwrap_or_default),
     };
-    // By half a key it would be taken for another object.
+    // Half a key would identify another object.
     let (Some(namespace), Some(name)) = (text(metadata.namespace), text(metadata.name)) else {
         return ObjectMeta::default();
     };
@@ -150,7 +152,7 @@ impl fmt::Display for Undecodable {
 impl Error for Undecodable {}
 
 impl<T> Decoded<T> {
-    /// An entry for the object that goes by this metadata.
+    /// Creates an entry for the object with this metadata.
     pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
         let entry = Undecodable {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
@@ -161,7 +163,8 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Why it cannot even be told which object it is. Nothing may be concluded from a list that has one, nor from an event.
+    /// Returns the error if even the name of the object is unknown. A list or an event with such an object must be
+    /// ignored.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {
             Self::Undecodable(entry) if entry.1.name.is_empty() => Some(&entry.0.error),
@@ -170,7 +173,7 @@ impl<T> Decoded<T> {
     }
 }
 
-impl<T: Object> Object for Decoded<Guarded<T>> {
+impl<T: Object> Object for Decoded<CatchDrop<T>> {
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Object(object) => object.metadata(),
@@ -179,13 +182,13 @@ impl<T: Object> Object for Decoded<Guarded<T>> {
     }
 }
 
-impl<T> From<Decoded<T>> for Told<T> {
+impl<T> From<Decoded<T>> for Observed<T> {
     fn from(object: Decoded<T>) -> Self {
         Self { object, resource_version: None, is_reshaped: false }
     }
 }
 
-impl<T: Object> Object for Told<Guarded<T>> {
+impl<T: Object> Object for Observed<CatchDrop<T>> {
     fn metadata(&self) -> &dyn Metadata {
         self.object.metadata()
     }
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_named_without_its_values() {
+    fn decode_error_names_the_object_without_its_values() {
         check::<Sized>(
             r#"{"metadata":{"namespace":"a","name":"b"},"size":"hush, expected"}"#,
             "a/b",
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_is_named() {
+    fn invalid_utf_8_is_a_decode_error() {
         check::<PartialObject>(
             b"{\"metadata\":{\"annotations\":{\"x\":\"hush\xff\"},\"namespace\":\"a\",\"name\":\"b\"}}",
             "a/b",
@@ -260,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_goes_by_what_was_found_of_it() {
+    fn oversized_object_is_named_as_far_as_known() {
         let found = Oversized { uid: "u".into(), resource_version: "7".into(), size: 70, limit: 50, key: None };
         let named = Oversized { key: Some(ObjectKey::new("a", "b")), ..found.clone() };
         check_raw::<PartialObject>(named.clone().into(), "a/b", "its size of 70 bytes exceeds the limit of 50");
         check_raw::<PartialObject>(found.into(), "", "exceeds the limit");
         let Decoded::Undecodable(entry) = decode::<PartialObject>(&named.into(), None) else {
-            panic!("it was decoded")
+            panic!("the object was decoded")
         };
         assert_eq!((entry.0.uid.as_str(), entry.0.resource_version.as_str()), ("u", "7"));
     }

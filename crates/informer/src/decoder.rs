@@ -1,4 +1,4 @@
-//! From the bytes of an object to what goes into the cache: looked through, cut down, decoded, transformed.
+//! Decodes raw objects for the cache: scans, prunes, decodes and transforms them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::decode::{Decoded, Told, decode, identity};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
+use crate::decode::{Decoded, Observed, decode, identity};
 use crate::panic::catch;
 use crate::scan::{Outline, Scanner};
 use crate::{Cache, Projection, Transform};
 
-/// Decodes the objects of an informer. Called on several threads at once.
+/// Decodes the objects of an informer. Several threads use it at once.
 pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
@@ -30,9 +30,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         Self { informer, scanner: Scanner::new(projection), transform, cache }
     }
 
-    /// An object that a list tells, by pages or as a stream. If the cache has that very state of it, it is taken from there, as it was
-    /// cut down and transformed before: unless the list `is_anew`, so that its versions may be those of another history.
-    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Guarded<T>> {
+    /// Returns an object of a list or a streaming list. If the cache has the same uid and resourceVersion, the cached
+    /// object is returned, which was pruned and transformed before. `is_anew` disables that: the versions may belong to
+    /// another history of the server.
+    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<CatchDrop<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
         match known {
@@ -41,8 +42,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// An object of which a watch tells that it changed.
-    pub(crate) fn changed(&self, object: &RawObject) -> Told<Guarded<T>> {
+    /// Returns the object of a watch event.
+    pub(crate) fn changed(&self, object: &RawObject) -> Observed<CatchDrop<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
         let resource_version = match (object, &outline) {
@@ -51,7 +52,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         };
         let resource_version = resource_version.filter(|version| version != decoded.resource_version());
         let is_reshaped = resource_version.is_some();
-        Told { resource_version: resource_version.map(Cow::into_owned), object: decoded, is_reshaped }
+        Observed { resource_version: resource_version.map(Cow::into_owned), object: decoded, is_reshaped }
     }
 
     fn outline(&self, object: &RawObject) -> Option<Outline> {
@@ -61,8 +62,9 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// A uid is given once, and a resourceVersion once to each state. What has none of its own is always decoded.
-    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Guarded<T>> {
+    /// Returns the cached object with the same uid and resourceVersion. A uid is unique, and so is a resourceVersion
+    /// within an object. An object that lacks either is always decoded.
+    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<CatchDrop<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
         if uid.is_empty() || resource_version.is_empty() {
@@ -72,24 +74,24 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 
-    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Guarded<T>> {
+    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<CatchDrop<T>> {
         match decode(object, outline) {
             Decoded::Object(decoded) => self.transformed(decoded, object),
             Decoded::Undecodable(entry) => {
                 if !entry.1.name.is_empty() {
                     let (key, error) = (&entry.0.key, &entry.0.error);
-                    tracing::warn!(informer = %self.informer, %key, error, "an object cannot be decoded; the others go on");
+                    tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
                 }
                 Decoded::Undecodable(entry)
             }
         }
     }
 
-    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Guarded<T>> {
+    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<CatchDrop<T>> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
-        let decoded = Guarded::from(Arc::new(decoded));
-        // Once for all: the cache and its subscribers ask for these as well, where one object is one among many.
+        let decoded = CatchDrop::from(Arc::new(decoded));
+        // Ask once here: the cache and the subscribers ask later, when a panic would affect other objects as well.
         let asked = transformed.and_then(|_| catch(|| ask(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match asked {
             Ok(true) => Decoded::Object(decoded),
@@ -98,14 +100,14 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Guarded<T>> {
+    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<CatchDrop<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
-        tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object; the others go on");
+        tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object");
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))
     }
 }
 
-/// Asks for what an informer tells objects by. Returns whether there is a name.
+/// Reads the metadata that identifies an object. Returns whether the object has a name.
 fn ask(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();

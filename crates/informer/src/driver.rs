@@ -1,4 +1,4 @@
-//! The work of an informer: it owns the requests, the clock and the batches.
+//! The task of an informer: requests, time and batches.
 
 mod decoding;
 mod followers;
@@ -20,30 +20,30 @@ use tokio_util::sync::CancellationToken;
 
 use self::offload::{drop_off_the_runtime, off_the_runtime};
 use self::requests::Requests;
-use crate::decode::Told;
+use crate::catch_drop::CatchDrop;
+use crate::decode::Observed;
 use crate::decoder::Decoder;
-use crate::guarded::Guarded;
 use crate::metrics::Metrics;
 use crate::namespaces::Place;
 use crate::on_error::ErrorHandlers;
 use crate::panic::caught;
-use crate::publisher::{Publisher, Telling};
+use crate::publisher::{Notifications, Publisher};
 use crate::reflector::{Command, Input, Output, Reflector};
-use crate::{Projection, ReflectorError, StopCause, Transform};
+use crate::{IndexFailed, Projection, ReflectorError, StopCause, Transform};
 
 pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
 pub(crate) use self::states::{States, Whole};
 
-/// What drives a reflector: it owns the requests and the clock.
+/// Drives a reflector. It owns the requests and reads the clock.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store that it fills.
+    /// The part of the store that this driver fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// By which choice of selectors its last list was begun.
+    /// The choice of selectors of the last list.
     pub(crate) choice: Arc<AtomicU64>,
-    pub(crate) reflector: Reflector<Told<Guarded<T>>>,
+    pub(crate) reflector: Reflector<Observed<CatchDrop<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) states: States,
     pub(crate) projection: Projection,
@@ -53,20 +53,20 @@ pub(crate) struct Driver<T, L> {
     pub(crate) limits: Limits,
 }
 
-type Fifo<T> = RealFifo<ObjectKey, Told<Guarded<T>>>;
+type Fifo<T> = RealFifo<ObjectKey, Observed<CatchDrop<T>>>;
 
-/// So many events are read in one go at most, and then other tasks get their turn. It bounds the queue, which is filled and emptied by one
-/// task. A list that holds more goes into the cache off the runtime.
+/// The maximum number of events that are read before other tasks run. It bounds the queue, which one task fills and
+/// empties. A larger list is stored off the runtime.
 const BATCH: usize = 32;
 
-/// So often functions of indices are called in one go: they are a user's, and each may take long.
+/// The maximum number of calls of index functions before other tasks run. They are user code and may be slow.
 const CALLS: usize = 16;
 
-/// So many times a subscriber is told of a change in one go.
-const TOLD: usize = 512;
+/// The number of notifications of changes before other tasks run.
+const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Follows its source until told to stop.
+    /// Follows the source until told to stop.
     pub(crate) async fn drive(self, stop: CancellationToken) {
         let Self {
             list_watch,
@@ -91,37 +91,37 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             choice,
             reflector,
             publisher,
-            fifo: RealFifo::new(|told: &Told<Guarded<T>>| Ok(told.key()), RealFifoConfig::default()),
+            fifo: RealFifo::new(|observed: &Observed<CatchDrop<T>>| Ok(observed.key()), RealFifoConfig::default()),
             states,
             on_error,
             metrics,
-            taken: 0,
-            told: 0,
+            stored: 0,
+            notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // With what it has of a list.
+        // It may hold the objects of a list.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// What follows from what has come.
+/// The synchronous half of a driver.
 struct Steps<T> {
     name: String,
     place: Place,
     choice: Arc<AtomicU64>,
-    reflector: Reflector<Told<Guarded<T>>>,
+    reflector: Reflector<Observed<CatchDrop<T>>>,
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
-    /// How many changes were written, and how many were told, since other tasks were given their turn.
-    taken: usize,
-    told: usize,
+    /// The number of stored changes, and of notifications, since other tasks ran.
+    stored: usize,
+    notified: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Until told to stop.
+    /// Runs until told to stop.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -132,9 +132,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // What has come already is taken up with it.
+            // Events that are ready join the batch.
             for _ in 1..BATCH {
-                // A source that always has something ready would keep everybody else from running.
+                // A source that always has something ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -142,7 +142,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 let Some(input) = requests.ready() else { break };
                 command = self.step(input);
             }
-            self.take_up().await;
+            self.process_queue().await;
         }
     }
 
@@ -154,7 +154,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         command
     }
 
-    fn step(&mut self, input: Input<Told<Guarded<T>>>) -> Command {
+    fn step(&mut self, input: Input<Observed<CatchDrop<T>>>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
         if let Some(metrics) = &mut self.metrics {
@@ -168,7 +168,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             drop_off_the_runtime(step.discarded);
         }
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output)) {
-            tracing::error!(informer = %self.name, %error, "an object is not taken up");
+            tracing::error!(informer = %self.name, %error, "cannot queue an object");
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.queued(self.fifo.len());
@@ -176,7 +176,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Each trouble once, since a resource that is missing for good fails twice a minute for good.
+    /// Warns only once about a failure that repeats: a missing resource fails twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -186,20 +186,20 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    fn enqueue(&mut self, output: Output<Told<Guarded<T>>>) -> Result<(), StoreError> {
+    fn enqueue(&mut self, output: Output<Observed<CatchDrop<T>>>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
                 self.fifo.replace(objects, &resource_version)
             }
             Output::Added { object, resource_version } => {
-                self.fifo.add(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.add(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Updated { object, resource_version } => {
-                self.fifo.update(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.update(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Deleted { object, resource_version } => {
-                self.fifo.delete(Told { resource_version: Some(resource_version), ..object })
+                self.fifo.delete(Observed { resource_version: Some(resource_version), ..object })
             }
             Output::Bookmark { resource_version } => {
                 self.fifo.bookmark(&resource_version);
@@ -208,56 +208,74 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Takes up all that is queued: first the store, and then the subscribers. After so much work, other tasks get their turn.
-    async fn take_up(&mut self) {
+    /// Processes the queue: stores each batch and then notifies the subscribers. Yields to other tasks in between.
+    async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
-            if self.taken >= most {
-                self.taken = 0;
+            if self.stored >= most {
+                self.stored = 0;
                 yield_now().await;
             }
-            let Some(batch) = self.fifo.pop_batch(most.saturating_sub(self.taken).max(1)) else { break };
-            self.taken += batch.items.len();
+            let Some(batch) = self.fifo.pop_batch(most.saturating_sub(self.stored).max(1)) else { break };
+            self.stored += batch.items.len();
             if let Some(metrics) = &mut self.metrics {
                 metrics.queued(self.fifo.len());
             }
             let begun = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // That of a list in the batch, after which no other was begun.
+            // The choice of the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let turn = publisher.turn().await;
-            if is_large {
+            let unindexed = if is_large {
                 off_the_runtime(move || {
-                    publisher.tell(publisher.apply(&place, choice, batch));
+                    let mut notifications = publisher.apply(&place, choice, batch);
+                    let unindexed = notifications.take_unindexed();
+                    publisher.notify(notifications);
                     drop(turn);
+                    unindexed
                 })
-                .await;
+                .await
             } else {
-                let telling = publisher.apply(&place, choice, batch);
-                self.tell(telling).await;
+                let mut notifications = publisher.apply(&place, choice, batch);
+                let unindexed = notifications.take_unindexed();
+                self.notify(notifications).await;
                 drop(turn);
-            }
+                unindexed
+            };
+            self.report(unindexed).await;
             if let Some(metrics) = &mut self.metrics {
                 metrics.processed(begun);
             }
         }
     }
 
-    /// Tells the subscribers of a change, a part at a time.
-    async fn tell(&mut self, mut telling: Telling<T>) {
-        while let Some(changes) = telling.step() {
-            self.told += changes;
-            if self.told >= TOLD {
-                self.told = 0;
+    /// Reports failures of index functions. Other tasks run in between, since the error handlers are a user's.
+    async fn report(&mut self, unindexed: Vec<IndexFailed>) {
+        for error in unindexed {
+            tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
+            if let Some(metrics) = &mut self.metrics {
+                metrics.index_failed(&error.index);
+            }
+            self.on_error.call(&self.name, &ReflectorError::IndexFailed(error));
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Notifies the subscribers of a change, in chunks.
+    async fn notify(&mut self, mut notifications: Notifications<T>) {
+        while let Some(changes) = notifications.step() {
+            self.notified += changes;
+            if self.notified >= NOTIFICATIONS {
+                self.notified = 0;
                 yield_now().await;
             }
         }
-        self.publisher.told(telling);
+        self.publisher.delivered(notifications);
     }
 }
 
-type Entry<T> = Item<ObjectKey, Told<Guarded<T>>>;
+type Entry<T> = Item<ObjectKey, Observed<CatchDrop<T>>>;
 
 fn len<T>(item: &Entry<T>) -> usize {
     match item {
@@ -270,7 +288,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Reminds subscribers of all objects whenever they are due.
+/// Starts resyncs when they are due.
 async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible {
     loop {
         let changed = publisher.resyncs_changed.notified();
@@ -287,8 +305,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs what fills the store of an informer, until that ends by itself, and reminds subscribers meanwhile. However it ends, the
-/// subscriptions end with it: by a panic, or as its runtime goes, be it before the first poll.
+/// Runs `work`, and resyncs meanwhile. When it ends, the subscriptions end as well, even if it panics, or if its
+/// runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,
@@ -308,14 +326,14 @@ pub(crate) fn run<T: Object>(
         end.cause = match caught(work).await {
             Ok(()) => StopCause::ShutDown,
             Err(message) => {
-                tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
+                tracing::error!(informer = name, panic = message, "the informer panicked and has ended");
                 StopCause::Panicked { message }
             }
         };
     }
 }
 
-/// Ends what depends on an informer.
+/// Stops everything that depends on an informer when it is dropped.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -1,10 +1,10 @@
-//! How waits, reads and requests fail.
+//! Errors of waits, reads and requests.
 
 use std::mem::discriminant;
 
 use pintle_meta::ApiError;
 
-use crate::StopCause;
+use crate::{IndexFailed, StopCause};
 
 /// There is no index of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,29 +14,30 @@ pub struct UnknownIndex {
     pub(crate) known: Vec<String>,
 }
 
-/// Why a wait for a revision ended without it.
+/// The reason why a wait for a revision failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReached {
-    /// Revisions are opaque by contract, and can be compared only where they are numbers.
-    #[error("the resourceVersion {resource_version:?} is not a number, so nothing can be told to be newer")]
+    /// The revision, or the revision of the cache, is not a number. Revisions are opaque by contract, and only numbers
+    /// can be compared.
+    #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
-        /// What was asked for.
+        /// The revision that was not a number.
         resource_version: String,
     },
-    /// The server began its history anew during the wait, as after a restore from a backup, so the revision may never come. If it does, it
-    /// is that of something else.
-    #[error("the history of the server went back, so the resourceVersion {resource_version:?} may never come")]
+    /// The history of the server went back during the wait, for example after a restore from a backup. The requested revision may never
+    /// arrive. If it does, it belongs to other changes.
+    #[error("the history of the server went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
-        /// What was asked for.
+        /// The requested revision.
         resource_version: String,
     },
-    /// The informer stopped, so that its cache does not change any more.
+    /// The informer stopped, so its cache no longer changes.
     #[error("the informer has stopped")]
     Stopped,
 }
 
-/// The informer has ended, so that its cache does not become what the server has, whatever it has been.
+/// The informer has ended, so its cache no longer follows the server, even if it was synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -44,7 +45,7 @@ pub struct NotSynced {
     pub(crate) cause: StopCause,
 }
 
-/// The selectors of an informer were not changed, since a factory shares it with others.
+/// The selectors of an informer were not changed, because a factory shares the informer with other callers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the informer {informer:?} is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"
@@ -53,41 +54,47 @@ pub struct SelectorsShared {
     pub(crate) informer: String,
 }
 
-/// Why a reflector has to wait before it goes on.
+/// A failure that an informer reports.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource is not there: its definition has not come yet, or is gone, or the server has yet to take it up. It is waited for, like
-    /// all else; and what is in the cache stays, since a server that has just started may say so too.
+    /// The resource does not exist: its definition is missing or was deleted, or the server has not loaded it yet. The
+    /// reflector keeps retrying, and the cache keeps its objects, because a server that has just started may give the
+    /// same answer.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
-    /// The resource could not be listed.
+    /// A list failed.
     #[error("cannot list: {0}")]
     List(#[source] ApiError),
-    /// The resource could not be watched, or the watch ended in an error.
+    /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
     /// The server ends its watches as soon as they begin.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
-    /// Nothing came over the watch for so long that it counts as dead, and it is opened anew.
+    /// The watch was silent for so long that the connection counts as dead. The reflector opens another one.
     #[error("the watch fell silent")]
     SilentWatch,
-    /// The server took up a streaming list and did not finish it, so the resource is listed instead.
+    /// The server accepted a streaming list and did not finish it. The reflector uses a plain list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server has an older state than one that was seen, and the cache does not go back: unless the server says so for a minute, at
-    /// least three times, asked for its newest state. Then it was restored from a backup, and the cache becomes what it has. That
-    /// is not so for what was [configured](crate::ReflectorConfig::not_older_than), which is waited for.
+    /// The server answered with an older state than one that was seen before. The cache does not go back, unless the server repeats the
+    /// older state at least three times over a minute, although it was asked for its newest state. Then it was restored from a backup, and
+    /// the cache takes over its state. A revision from [`not_older_than`](crate::ReflectorConfig::not_older_than) is an exception: the
+    /// reflector waits until the server reaches it.
     #[error(
-        "the server told its state at the resourceVersion {told}, and {known} was seen already: it lags, or was restored from a backup, which is believed after a minute"
+        "the server returned its state at the resourceVersion {returned}, but {known} was seen before: it lags, or was restored from a backup, which is accepted after a minute"
     )]
     WentBack {
-        /// The revision of that state.
-        told: String,
-        /// The one that was seen.
+        /// The revision of the older state.
+        returned: String,
+        /// The revision that was seen before.
         known: String,
     },
+    /// An index function failed or panicked on an object. The object is in the cache and found by its key and by the other indices, but
+    /// not by this one. The informer goes on, so no state shows this error.
+    #[error("cannot index {}: {_0}", _0.key)]
+    IndexFailed(#[source] IndexFailed),
 }
 
 impl ReflectorError {
@@ -99,15 +106,19 @@ impl ReflectorError {
         if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
     }
 
-    /// The failure of the request, if it was one that failed.
+    /// Returns the error of the failed request, if a request failed.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
-            Self::VeryShortWatch | Self::SilentWatch | Self::StreamingListUnfinished | Self::WentBack { .. } => None,
+            Self::VeryShortWatch
+            | Self::SilentWatch
+            | Self::StreamingListUnfinished
+            | Self::WentBack { .. }
+            | Self::IndexFailed(_) => None,
         }
     }
 
-    /// Whether it is, but for the details, the same failure.
+    /// Whether both are the same kind of failure, apart from details.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

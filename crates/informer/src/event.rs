@@ -1,14 +1,15 @@
-//! What subscribers hear.
+//! Events for subscribers.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{Object, ObjectKey};
 
-/// What a subscriber hears of an object, after the cache has changed.
+/// A change of an object, delivered to a subscriber after the cache has changed.
 ///
-/// Events of one key come in order, and each begins where the one before it ended. States in between may be skipped: a
-/// subscriber that is slow hears of the newest. An object that came and went unheard is not told at all.
+/// The events of one key arrive in order, and each event starts from the state in which the previous one ended. A slow
+/// subscriber receives only the newest state, so states in between may be skipped. A subscriber receives nothing about
+/// an object that was added and deleted before the subscriber took the event.
 ///
 /// # Examples
 ///
@@ -33,7 +34,7 @@ use pintle_meta::{Object, ObjectKey};
 ///             ResourceEvent::Updated { old, new } => println!("{} -> {}", old.resource_version(), new.resource_version()),
 ///             ResourceEvent::Deleted { final_state_known, .. } => {
 ///                 assert!(final_state_known);
-///                 informer.stop(); // And so the events end.
+/// informer.stop(); // This ends the events.
 ///             }
 ///         }
 ///     }
@@ -41,46 +42,49 @@ use pintle_meta::{Object, ObjectKey};
 /// }
 /// ```
 pub enum ResourceEvent<T> {
-    /// An object that the subscriber did not know.
+    /// An object that is new to the subscriber.
     Added {
         /// The object.
         object: Arc<T>,
-        /// Whether it was there at the beginning: in the first list, or in the cache when the subscriber came late.
+        /// Whether the object was part of the initial state: the first list, or the cache at the time of a later
+        /// subscription.
         is_initial: bool,
     },
-    /// An object changed. A resync tells each object with `old` and `new` alike.
+    /// An object changed. A resync sends each object with equal `old` and `new`.
     Updated {
-        /// The state that the subscriber was told last.
+        /// The state in the last event that the subscriber received.
         old: Arc<T>,
-        /// The present state. Its uid is that of `old`: another object by the same name is told as deleted and added.
+        /// The current state. It has the same uid as `old`. If an object was deleted and created again with the same
+        /// name, the subscriber receives a deletion and an addition.
         new: Arc<T>,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
         /// Its last known state.
         object: Arc<T>,
-        /// Whether the deletion was seen, and `object` is the state in which it happened. If not, it was inferred, since a
-        /// later list does not have the object, and `object` may be stale: client-go's `DeletedFinalStateUnknown`.
+        /// Whether the informer saw the deletion, so that `object` is the state at the deletion. If `false`, the
+        /// deletion was inferred because a later list does not contain the object, and `object` may be stale:
+        /// client-go's `DeletedFinalStateUnknown`.
         final_state_known: bool,
     },
 }
 
 impl<T: Object> ResourceEvent<T> {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
     }
 }
 
 impl<T> ResourceEvent<T> {
-    /// The newest state: for a deletion, the last one.
+    /// Returns the newest state. For a deletion, this is the last state.
     pub fn object(&self) -> &Arc<T> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object, .. } => object,
         }
     }
 
-    /// Whether the object is gone.
+    /// Whether this is a deletion.
     pub fn is_deleted(&self) -> bool {
         matches!(self, Self::Deleted { .. })
     }

@@ -1,4 +1,4 @@
-//! Informers that are shared between those who want the same.
+//! Shared informers.
 
 use std::any::Any;
 use std::fmt;
@@ -14,25 +14,26 @@ use crate::shared_informer::{Covered, Scope, Settings};
 use crate::user::{User, Users};
 use crate::{ErrorHandler, InformerConfig, Namespaces, NotSynced, SharedInformer};
 
-/// Shares informers between callers that ask for the same.
+/// Shares informers between callers that ask for the same objects.
 ///
-/// client-go sets most of this once for a whole factory, and controller-runtime once for a whole cache. Here each caller brings its own
-/// configuration, and no setting is dropped:
+/// In client-go most settings belong to a factory, and in controller-runtime to a cache. Here each caller passes its
+/// own configuration, and no setting is ignored:
 ///
-/// | what a caller sets | what it gets if the informer that is there has another value |
+/// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
-/// | type, resource, namespace or set of namespaces, projection, transform | an informer of its own |
-/// | all of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | an informer of its own |
-/// | `name`, `metrics`, `seed` | an informer of its own; a caller that leaves one at its default takes any |
-/// | `resync` | the same informer: it is the period of the subscriptions that are made by the caller's handle and its clones |
-/// | `on_error` | the same informer, which calls both handlers, this one for as long as the caller uses the informer |
+/// | type, resource, namespace or set of namespaces, projection, transform | another informer |
+/// | any field of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | another informer |
+/// | `name`, `metrics`, `seed` | another informer; the default value accepts any informer |
+/// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
+/// | `on_error` | the same informer; both handlers are called, this one as long as the caller uses the informer |
 ///
-/// Transforms and providers of metrics are the same if they are clones of one `Arc`. An informer of its own costs one more list, watch and copy of the objects, so callers that want to share agree on these settings.
+/// Transforms and metrics providers are equal if they are clones of one `Arc`. Another informer costs another list,
+/// watch and copy of the objects, so callers should agree on these settings if they want to share.
 ///
-/// An informer runs until its last user is gone: all handles to it are dropped, and all its listers, subscriptions and handlers. One that
-/// nobody uses when it is [started](Self::start) is started all the same, and runs until somebody has used it and is gone. All end
-/// with [`shutdown`](Self::shutdown), and those without users with the factory. Who asks for one that was stopped gets another, which lives.
-/// Clones are handles to one factory.
+/// An informer runs until its last user is gone: all its handles, listers, subscriptions and handlers. An informer
+/// without users is started as well by [`start`](Self::start), and then runs until its first users are gone.
+/// [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends those without users. If an informer was
+/// stopped, the next caller gets a new one. Clones are handles to one factory.
 ///
 /// # Examples
 ///
@@ -65,7 +66,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// How many there ever were.
+    /// The number of informers that were created so far.
     made: u64,
     is_shut_down: bool,
 }
@@ -77,7 +78,7 @@ struct Entry {
     users: Arc<Users>,
 }
 
-/// What a caller asks for.
+/// The request of a caller.
 struct Wanted<T> {
     scope: Scope<T>,
     name: String,
@@ -87,16 +88,18 @@ struct Wanted<T> {
 }
 
 impl InformerFactory {
-    /// A factory with no informers.
+    /// Creates a factory without informers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the informer of the resource of `list_watch`, in its namespace or in all, with this configuration.
+    /// Returns the informer for the resource of `list_watch`, in its namespace or in all namespaces, with this
+    /// configuration.
     ///
-    /// It is one that was asked for before, if one fits: [`InformerFactory`] says which does. Then `list_watch` is dropped.
+    /// If an existing informer fits, as the table of [`InformerFactory`] says, it is returned, and `list_watch` is
+    /// dropped.
     ///
-    /// An informer that is asked for after a shutdown has ended.
+    /// After a shutdown, the returned informer has ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -106,12 +109,13 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::new(list_watch, config))
     }
 
-    /// As [`informer`](Self::informer), the informer [of these namespaces](SharedInformer::of_namespaces), which are the same for who asks
-    /// with a clone of that set, whatever is in it; `source` counts for nothing where there is one.
+    /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
+    /// Callers share an informer if they pass clones of one set, whatever it contains. `source` is ignored if there is
+    /// such an informer.
     ///
     /// # Panics
     ///
-    /// If `source` does.
+    /// Panics if `source` panics.
     pub fn informer_of_namespaces<T: Object + DeserializeOwned, L: ListWatch<Object = T>>(
         &self,
         namespaces: &Namespaces,
@@ -122,24 +126,26 @@ impl InformerFactory {
         self.share(&wanted, || SharedInformer::of_namespaces(namespaces, source, config))
     }
 
-    /// Starts all informers that do not run yet. After a shutdown it starts nothing.
+    /// Starts all informers that are not running. Does nothing after a shutdown.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // A runtime that is going drops what it is given, and that is a user's. Those that are shut down meanwhile do not start.
+        // Without the lock: a runtime that is shutting down drops what it is given, which runs user code. Informers
+        // that are shut down meanwhile do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, those included that were not started, and those not whose last user goes meanwhile.
+    /// Waits until all informers have synced, including those that were not started. An informer whose last user leaves
+    /// during the wait is ignored.
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] names an informer that stopped before.
+    /// [`NotSynced`] names an informer that has stopped.
     ///
     /// # Cancel safety
     ///
@@ -154,7 +160,7 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// The names of the informers that have not synced yet, in order.
+    /// Returns the names of the informers that have not synced yet, in order.
     pub fn unsynced(&self) -> Vec<String> {
         let all = self.all();
         let unsynced = all.iter().filter(|entry| !entry.informer.has_synced());
@@ -163,11 +169,11 @@ impl InformerFactory {
         names
     }
 
-    /// Stops all informers, for everybody who shares them, and waits until their tasks have ended.
+    /// Stops all informers, for all their users, and waits until their tasks have ended.
     ///
     /// # Cancel safety
     ///
-    /// All are told to stop at the first poll, and stop even if the future is dropped then.
+    /// All informers begin to stop at the first poll, even if the future is dropped afterwards.
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();
@@ -177,8 +183,8 @@ impl InformerFactory {
         }
     }
 
-    /// The informer that is wanted; one that is made, unless there is one. It is neither made nor dropped under the lock, since its
-    /// source, its transform and its provider of metrics are a user's.
+    /// Returns a fitting informer, or creates one. Informers are created and dropped without the lock, because the
+    /// source, the transform and the metrics provider are a user's.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {
@@ -195,7 +201,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // One that somebody stopped does not come back.
+        // A stopped informer does not run again.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
@@ -210,7 +216,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// The users of an informer, the last of whom takes it along.
+    /// Creates the users of an informer. The informer stops with the last one.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -225,16 +231,16 @@ impl InformerFactory {
     }
 }
 
-/// Nothing panics half-way under this lock, so poison says nothing.
+/// No code under this lock can panic half-way, so poison is ignored.
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops an informer that has no users, if it runs. One that is to be started yet is the factory's.
+/// Stops a running informer that has no users. One that is still to be started stays.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // Another may have come meanwhile.
+    // A user may have arrived meanwhile.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -243,14 +249,14 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// An informer that is there, and its next user.
+/// A fitting informer, and a user for the caller.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
     users: Arc<Users>,
 }
 
-/// The informer that is wanted, if there is one. One that has ended is not, unless all have.
+/// Finds a fitting informer. Ended informers fit only after a shutdown.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
@@ -259,7 +265,7 @@ fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
 }
 
 impl<T: Object> Found<T> {
-    /// The informer with what the caller has set for itself.
+    /// Returns the informer with the settings that apply to the caller alone.
     fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
         let Self { informer, user, users } = self;
         let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));
@@ -269,7 +275,7 @@ impl<T: Object> Found<T> {
 }
 
 impl<T: Object> Wanted<T> {
-    /// With the configuration for an informer that has to be made.
+    /// Returns the request, and the configuration for a new informer.
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
@@ -281,7 +287,7 @@ impl<T: Object> Wanted<T> {
         (wanted, config)
     }
 
-    /// That informer, if it is what is wanted.
+    /// Returns the informer if it fits.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
         let (wanted, there) = (&self.settings, informer.settings());
@@ -304,7 +310,7 @@ impl fmt::Debug for InformerFactory {
     }
 }
 
-/// A [`SharedInformer`] of whatever type.
+/// A [`SharedInformer`] of any type.
 trait AnyInformer: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn name(&self) -> &str;

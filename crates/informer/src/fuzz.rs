@@ -1,4 +1,4 @@
-//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+//! Checks for arbitrary bytes, used by the programs in `fuzz/` and by the tests below. Each panics on a violation.
 
 #![allow(clippy::unwrap_used, reason = "it is to panic")]
 
@@ -9,13 +9,12 @@ use crate::Projection;
 use crate::recorder::line::Line;
 use crate::scan::Scanner;
 
-/// An object: the key and the fields that are found while it is skimmed are those that serde finds, and it stays JSON without what is
-/// left out.
+/// Checks that a scan finds the key and fields that serde finds, and that the pruned bytes are JSON.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // serde takes the last of two fields of one name, and the outline looks into each metadata.
+    // serde takes the last of two fields with one name, while the scanner reads every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
         assert!(!object.is_object(), "an object that is JSON is skimmed");
@@ -33,14 +32,14 @@ pub fn scan(json: &[u8]) {
     }
 }
 
-/// Whether the only place of that name is the one that is left out.
+/// Whether the only field of that name is the one that is cut.
 fn has_managed_fields(object: &Value) -> bool {
     let mut rest = object.clone();
     let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
     removed.is_some() && !rest.to_string().contains("managedFields")
 }
 
-/// A recording: each line that can be read is written as it would be again.
+/// Checks that each readable line of a recording can be written and read again.
 pub fn recording(mut bytes: &[u8]) {
     while let Ok(Some(line)) = Line::read(&mut bytes) {
         let written = line.bytes();

@@ -1,4 +1,4 @@
-//! Handlers: what is called with the events of an informer.
+//! Event handlers.
 
 use std::fmt;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::time::sleep;
 use crate::panic::catch;
 use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
-/// Is called with what changes: client-go's `ResourceEventHandler`.
+/// Receives the events of an informer: client-go's `ResourceEventHandler`.
 ///
-/// One call at a time, in order. A handler should be quick where it runs on a thread of the runtime: to do more, put the key into a
-/// queue, or let it have [a thread of its own](SharedInformer::handle_on_thread).
+/// Calls are sequential and in order. A handler that runs on a thread of the runtime must be quick. For longer work,
+/// put the key into a queue, or use [a dedicated thread](Subscription::handle_on_thread).
 ///
 /// # Examples
 ///
@@ -54,17 +54,17 @@ use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// An object that the handler did not know: see [`ResourceEvent::Added`].
+    /// An object is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
     /// An object changed: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// An object is gone: see [`ResourceEvent::Deleted`].
+    /// An object was deleted: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 }
 
-/// Any function of an event is a handler.
+/// A function that takes an event is a handler.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone(), is_initial });
@@ -79,10 +79,10 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
     }
 }
 
-/// Shows a handler only the objects that pass a filter: client-go's `FilteringResourceEventHandler`.
+/// Passes only objects that match a filter to a handler: client-go's `FilteringResourceEventHandler`.
 ///
-/// An object that comes to pass the filter is added in the handler's eyes, and one that ceases to is deleted, in its last
-/// state that passed.
+/// If an update makes an object match, the handler receives an addition. If an update makes it no longer match, the
+/// handler receives a deletion with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -90,7 +90,7 @@ pub struct FilteringResourceEventHandler<F, H> {
 }
 
 impl<F, H> FilteringResourceEventHandler<F, H> {
-    /// Shows `handler` what `filter` is true of.
+    /// Passes objects for which `filter` returns `true` to `handler`.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
@@ -123,74 +123,71 @@ where
     }
 }
 
-/// A registered handler. Dropping it removes the handler; a call under way comes to its end, and no other follows.
+/// Keeps an event handler registered. Dropping it removes the handler: a call in progress finishes, and no other
+/// follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
     worker: Worker,
 }
 
-/// Who calls a handler.
+/// Calls a handler.
 enum Worker {
     Task(JoinHandle<()>),
     Thread { dismiss: Box<dyn Fn() + Send + Sync>, ended: oneshot::Receiver<()> },
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Calls `handler` with each event of a subscription, in a task of its own, until the guard is dropped or the informer
-    /// has stopped.
+    /// Subscribes, and calls `handler` with each event in a task of its own, until the guard is dropped or the informer has stopped.
     ///
-    /// An event at which the handler panics is skipped, and after a second the next one follows.
+    /// If the handler panics on an event, the event is skipped, and the next one follows after a second.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn add_event_handler(&self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
-        self.handle(self.subscribe(), handler)
+        self.subscribe().handle(handler)
     }
+}
 
-    /// Calls `handler` with the events of this subscription to the informer, such as one with
-    /// [a resync period of its own](Subscription::set_resync).
+impl<T: Object> Subscription<T> {
+    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use it for a subscription
+    /// with settings of its own, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
-    pub fn handle(&self, subscription: Subscription<T>, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
-        let synced = subscription.sync_handle();
-        let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
+    /// Panics outside of a tokio runtime.
+    pub fn handle(self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
+        let synced = self.sync_handle();
+        let task = tokio::spawn(handle(self, handler));
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription to the informer on a thread of its own, where it may block. It needs no
-    /// runtime. What waits meanwhile waits in the subscription, by whose rules it is bounded.
+    /// Calls `handler` with the events of this subscription on a thread of its own, where it may block. It needs no runtime. Meanwhile
+    /// events wait in the subscription, which is bounded as described there.
     ///
     /// # Errors
     ///
-    /// That of the operating system, if it gives no thread.
-    pub fn handle_on_thread(
-        &self,
-        mut subscription: Subscription<T>,
-        handler: impl ResourceEventHandler<T>,
-    ) -> io::Result<HandlerGuard> {
-        let synced = subscription.sync_handle();
-        let queue = Arc::downgrade(&subscription.queue());
-        let informer = self.name().to_owned();
+    /// Returns the error of the operating system if it cannot start a thread.
+    pub fn handle_on_thread(mut self, handler: impl ResourceEventHandler<T>) -> io::Result<HandlerGuard> {
+        let synced = self.sync_handle();
+        let queue = Arc::downgrade(&self.queue());
         let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
         thread::Builder::new().name("informer-handler".into()).spawn(move || {
-            while let Some(event) = subscription.blocking_next() {
-                if !call(&informer, &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+            while let Some(event) = self.blocking_next() {
+                if !call(self.informer(), &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
                     break;
                 }
             }
-            drop((subscription, handler));
-            // Nobody need wait for it.
+            drop((self, handler));
+            // The guard may be gone.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {
             if let Some(queue) = queue.upgrade() {
                 queue.hang_up();
             }
-            // There is room for the one that counts.
+            // The channel has space for the only message that matters.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -198,12 +195,12 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl HandlerGuard {
-    /// Whether the handler has been through all objects that were there at the beginning, those on which it panicked included.
+    /// Whether the handler has processed all initial objects, including those on which it panicked.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
 
-    /// Waits for that. False: the informer stopped before.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stopped before.
     ///
     /// # Cancel safety
     ///
@@ -212,17 +209,17 @@ impl HandlerGuard {
         self.synced.synced().await
     }
 
-    /// Removes the handler, and waits for the end of a call that is under way.
+    /// Removes the handler, and waits for a call in progress.
     ///
     /// # Cancel safety
     ///
-    /// The handler is removed at the first poll, even if the future is dropped then.
+    /// The handler is removed at the first poll, even if the future is dropped afterwards.
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // It was aborted, and what it says of that is no news.
+            // The task was aborted, so its result does not matter.
             Worker::Task(task) => _ = task.await,
-            // It has ended either way.
+            // The thread has ended, with or without a message.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }
@@ -249,19 +246,19 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-/// How long a handler that panicked is left alone.
+/// The pause after a panic of a handler.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
+async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     while let Some(event) = events.next().await {
-        if !call(&informer, &handler, &event) {
+        if !call(events.informer(), &handler, &event) {
             sleep(AFTER_PANIC).await;
         }
         tokio::task::coop::consume_budget().await;
     }
 }
 
-/// Whether the handler came through it.
+/// Calls the handler. Returns `false` if it panicked.
 fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: &ResourceEvent<T>) -> bool {
     let handled = catch(|| match event {
         ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
@@ -269,7 +266,7 @@ fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event
         ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
     });
     if let Err(panic) = &handled {
-        tracing::error!(%informer, ?event, panic, "an event handler panicked, and the event is skipped");
+        tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     handled.is_ok()
 }

@@ -15,7 +15,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // Any `ListWatch` will do: one that a REST client makes, or objects in memory.
+//!     // Any `ListWatch` works: a REST client, or objects in memory.
 //!     let websites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() }]);
 //!     let informer = SharedInformer::new(websites.clone(), InformerConfig::default());
 //!     informer.add_index("owner", |site: &Website| vec![site.owner.clone()])?;
@@ -41,95 +41,118 @@
 //! }
 //! ```
 //!
-//! # Nouns
+//! # Overview
 //!
-//! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between those who want
-//!   the same resource. [`InformerState`] tells what keeps one from being up to date.
-//! - [`Namespaces`] are a set that may change while informers follow it.
-//! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
-//! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Overlay`] is a lister that sees its own writes at once: those of the API that it [wraps](Overlay::api), or those that it is told.
-//! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
-//! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
-//! - A [`Compact`] object is kept compressed, and decoded when it is read.
-//! - A [`Recorder`] writes down what a source tells, and a [`Recording`] tells it once more, to an informer in a test.
-//! - [`InformerConfig::metrics`] says who is told of all that, by client-go's names.
+//! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between callers that need the same
+//!   resource. [`InformerState`] shows why an informer is not up to date.
+//! - [`Namespaces`] is a set of namespaces that can change while informers follow it.
+//! - A [`Subscription`] yields [`ResourceEvent`]s after the cache has changed. A [`ResourceEventHandler`] is called with them.
+//! - A [`Lister`] reads the cache by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
+//! - An [`Overlay`] is a lister that shows the writes of this process at once. It [wraps](Overlay::api) an API, or the caller reports the
+//!   writes.
+//! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and watches to fill it.
+//! - A [`Projection`] selects the fields that are kept. Read its page before you write cached objects back.
+//! - A [`Compact`] object is stored compressed and decoded on each read.
+//! - A [`Recorder`] records the responses of a source, and a [`Recording`] replays them to an informer in a test.
+//! - [`InformerConfig::metrics`] sets the metrics provider. The metrics have client-go's names.
 //!
-//! # What is guaranteed
+//! # Guarantees
 //!
-//! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
-//!   at some revision, and at no earlier one than before. A list takes its place in one step. Of several namespaces that are [followed one
-//!   by one](SharedInformer::of_namespaces), this holds for each.
-//! - The cache and its indices change first, and then subscribers hear.
-//! - No lock is held while a user's code runs, be it a function, a handler, a waker or the `Drop` of an object. What is given out is owned, so
-//!   nothing that a caller keeps holds up an informer.
-//! - A caller of an [`InformerFactory`] cannot change what others see by the informer that they share: neither its selectors, nor its
-//!   settings, nor the history of its cache.
-//! - In one go, an informer calls index functions and transforms 16 times at most on a thread of the runtime, takes up 32 events, and tells
-//!   subscribers of some 500 changes. Then other tasks get their turn. What is more goes to other threads.
-//! - A request that brings nothing for [so long](ReflectorConfig::list_idle_timeout) has failed, whatever its source. Of one informer, 16 lists are
-//!   under way at most. Work off the runtime needs no room in tokio's pool of blocking threads, and all informers of a process have as
-//!   many pieces of it under way as there are processors.
-//! - An event that is older than the state that the cache has is left out.
-//! - A reader waits for no write, and a writer for no reader, but for the moment in which one record is changed or a few are read. A
-//!   [`Snapshot`] costs the same however much there is; all that it shows is of one moment, and a [`View`] is of several caches at one.
-//! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
-//! - A subscriber that is slow holds up nobody, and has at most one event a key in store, unless it wants [more](SharedInformer::subscribe_ordered)
-//!   or [less](NewestSubscription). To subscribe holds up nobody either.
-//! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
-//! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
-//! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform, an index function or an object's `Metadata`,
-//!   that is an object, which shows among the undecodable ones (a `Metadata` is tried as the object comes, for what objects are told by:
-//!   the name, the namespace, the uid and the resourceVersion, which it has to give each time or never); of a handler or an error handler, it is that call; of a provider of
-//!   metrics, all that it would be told from then on; of the `Drop` of an object, it is what that left undone. That is in the log and
-//!   in no state: what is dropped is not in the cache any more, so there is nothing that the informer lacks, or could try again. A source
-//!   that panics ends its informer, whose [state](StopCause::Panicked) then says why, as do the errors of those who wait.
-//! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
+//! Cache:
 //!
-//! # What is kept of an object
+//! - The cache converges to the state of the server, whatever fails in between. At each moment it equals the state of the server at some
+//!   revision, and that revision never decreases. A list replaces the content in one step. If an informer follows [several
+//!   namespaces](SharedInformer::of_namespaces), this holds for each namespace.
+//! - An event that is older than the cached state is ignored.
+//! - Readers and writers block each other only while one record is changed or a few records are read. The cost of a [`Snapshot`] does
+//!   not depend on the number of objects, and its content is from one moment. A [`View`] is from one moment of several caches.
 //!
-//! What a cache keeps of each object is what the type that it is made of keeps. All of them are read in the same way, by listers,
-//! snapshots and events.
+//! Events:
 //!
-//! | an informer of | keeps | bytes a pod | to take one up | to read one |
+//! - The cache and its indices change before subscribers are notified.
+//! - The events of one object arrive in order, and each starts from the state in which the previous one ended. States in between may be
+//!   skipped.
+//! - A slow subscriber delays nothing else. It holds at most one event for each key, unless it asks for
+//!   [more](SharedInformer::subscribe_ordered) or [less](NewestSubscription). A new subscription delays nothing either.
+//!
+//! Isolation of users:
+//!
+//! - No lock is held while user code runs: functions, handlers, wakers and the `Drop` of objects. All values that the crate returns are
+//!   owned, so a caller that keeps them does not delay an informer.
+//! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
+//!   informer see.
+//! - On a thread of the runtime, an informer calls index functions and transforms at most 16 times, reads 32 events, and notifies
+//!   subscribers of about 500 changes. Then it yields to other tasks. Larger work runs on other threads.
+//!
+//! Failures:
+//!
+//! - The state shows why an informer is not up to date. Retries have delays, so there is never a hot loop.
+//! - A request without any data for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout) fails, whatever its source. An informer has
+//!   at most 16 lists in flight. Offloaded work does not depend on tokio's pool of blocking threads. All informers of a process together
+//!   have at most as many pieces of it in flight as there are processors.
+//! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not affected.
+//! - Dropping the last handle ends the task. Dropping a subscription or a guard ends it as well.
+//!
+//! Panics of user code are caught. The consequence depends on the code that panicked:
+//!
+//! | code | consequence |
+//! |---|---|
+//! | index function | the object is stored without values in that index, as [`SharedInformer::add_index`] describes |
+//! | `Deserialize`, transform, `Metadata` of an object | the object is not stored, and is listed as undecodable |
+//! | event handler, error handler | the call is skipped |
+//! | metrics provider | the provider is not called again |
+//! | waker | the task is not woken; the informer and other tasks go on |
+//! | `Drop` of an object | the rest of that drop is skipped; the panic is logged and appears in no state, since the object has left the cache |
+//! | source | the informer ends; its [state](StopCause::Panicked) and the errors of waiting callers say why |
+//!
+//! The `Metadata` of an object is tried once when the object arrives: name, namespace, uid and resourceVersion. It must return them each
+//! time or never. If it panics later, the informer ends.
+//!
+//! # Choosing the object type
+//!
+//! The type of the objects decides what the cache keeps of each object. Listers, snapshots and events work the same for all types.
+//!
+//! | an informer of | keeps | bytes for each pod | time to store one | time to read one |
 //! |---|---|---|---|---|
 //! | k8s-openapi's `Pod`, [`Projection::whole`] | the object | 53,800 | 80 us | |
 //! | k8s-openapi's `Pod` | all but managed fields | 30,600 | 45 us | |
 //! | [`PartialObject`](pintle_meta::PartialObject) | its metadata | 2,200 | 11 us | |
-//! | [`Compact<Pod>`](Compact) | the same as of `Pod`, compressed | 1,020 | 49 us | 38 us |
-//! | a struct of one's own | the fields it has: here identity, labels, node, requests, phase, all of them texts | 1,430 | 11 us | |
+//! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
+//! | a struct of your own | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
-//! The bytes are those of the heap in all, with the key and the record in the cache, without indexes; the times are of one processor.
-//! Both were measured in a loop over the pods of this project's load generator: 7.9 KB of JSON, 5.3 KB without managed fields, 20 pods
-//! a replica set, six labels each; where pods have less in common, a compressed one takes more. `cargo xtask bench cache` measures the
-//! same from a server to the cache.
+//! The bytes are heap bytes, including the key and the record in the cache, without indexes. The times are for one processor. Both were
+//! measured in a loop over the pods of this project's load generator: 7.9 KB of JSON, 5.3 KB without managed fields, 20 pods for each
+//! replica set, six labels each. If pods have less in common, compressed pods are larger. `cargo xtask bench cache` measures the same
+//! from a server to the cache.
 //!
-//! The types of k8s-openapi are large since they have a place for each field that the API knows, set or not: an absent text takes 24 bytes,
-//! as does an absent map or list. A `Container` is 2,120 bytes before it says anything, and a `Volume`, which has room for some thirty
-//! sources and uses one, is 3,208. Beside that, each text and each list is a piece of the heap, and a map takes 544 bytes for up to eleven
-//! short entries. Managed fields are the worst of it: each name of a field becomes a key of a tree. So:
+//! The types of k8s-openapi are large because they reserve space for every field of the API. An absent string, map or list takes 24 bytes.
+//! An empty `Container` takes 2,120 bytes. A `Volume` takes 3,208, because it has space for some thirty sources and uses one. In addition,
+//! each string and each list is a heap allocation, and a map takes 544 bytes for up to eleven short entries. Managed fields are the worst
+//! case, because each field name becomes a key of a tree. Recommendations:
 //!
-//! - Leave them as they are where there are some thousands of objects. It is the fastest to read.
-//! - Have a struct with the fields that are read, if these are known. It is the fastest to decode, and small: of the bytes above, six
-//!   labels in a map are about half.
-//! - Of many objects that are rarely read, or of which others' code wants a whole `Pod`, keep compressed ones.
+//! - For some thousands of objects, use the type without changes. Reads are fastest.
+//! - If you know which fields you read, use a struct with these fields. It is small and the fastest to decode. In the example above, six
+//!   labels in a map are about half of the bytes.
+//! - For many objects that are rarely read, or if other code needs a whole `Pod`, use [`Compact`].
 //!
-//! # The way of a change
+//! # How a change flows through an informer
 //!
-//! 1. The driver of an informer, which is its only task unless it follows several namespaces, each of which has one, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait.
-//! 2. The bytes of each object are looked through once, for who it is and for what its [`Projection`] leaves out. What is left is decoded
-//!    and transformed: a little at once, much in batches on other threads, so that a large list holds up nobody on the runtime. An
-//!    object that a list brings in the state in which the cache has it is taken from there. The reflector makes what comes of it into
+//! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the only task of an
+//!    informer. An informer of several namespaces has one driver for each namespace.
+//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The rest is decoded and
+//!    transformed: small amounts at once, larger amounts in batches on other threads, so that a large list does not block the runtime. If
+//!    a list contains an object in the state that the cache has, the cached object is used. The reflector turns the results into
 //!    [`Output`](reflector::Output)s, in the order of the source.
-//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
-//!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
-//!    batch, and the watch is not read while the cache is written.
-//! 4. A batch of up to 32 events changes the [`Cache`] in one step, a list all of it at once, and a large one on another thread. What was
-//!    there before decides what is new, what changed and what is gone.
-//! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
-//!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
+//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo), which turns events that are ready at the same time
+//!    into one batch. The driver adds the events that the watch has ready and then empties the queue. So the queue holds at most one batch,
+//!    and the watch is not read while the cache is written.
+//! 4. A batch of up to 32 events changes the [`Cache`] in one step, as does a whole list. A large list is stored on another thread. The
+//!    previous content decides which objects are added, updated or deleted.
+//! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From here on each
+//!    subscriber takes its own time. It reads the initial objects from a snapshot, as it asks for them.
 
 mod cache;
+mod catch_drop;
 mod compact;
 mod config;
 mod decode;
@@ -140,7 +163,6 @@ mod event;
 mod factory;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod guarded;
 mod handler;
 mod lister;
 mod metrics;

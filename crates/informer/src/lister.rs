@@ -11,9 +11,9 @@ use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, 
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
-/// What it gives is shared with everybody and is not to be changed: clone an object to alter it. A lister outlives its
-/// informer, and then gives what the cache held last; one that an [`InformerFactory`](crate::InformerFactory) shares runs for as long as
-/// its listers are there.
+/// Objects are shared with all readers and must not be changed: clone an object to modify it. A lister can outlive its
+/// informer and then returns the last content of the cache. An informer that an
+/// [`InformerFactory`](crate::InformerFactory) shares runs as long as one of its listers exists.
 ///
 /// # Examples
 ///
@@ -42,12 +42,12 @@ use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, 
 /// ```
 pub struct Lister<T> {
     cache: Arc<Cache<T>>,
-    /// Who has it, if the informer is a factory's.
+    /// The user that holds the lister, if a factory shares the informer.
     user: Option<User>,
 }
 
 impl<T: Object> Lister<T> {
-    /// Reads from `cache`.
+    /// Creates a lister of `cache`.
     pub fn new(cache: Arc<Cache<T>>) -> Self {
         Self::of(cache, None)
     }
@@ -56,64 +56,64 @@ impl<T: Object> Lister<T> {
         Self { cache, user }
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.cache().get(key)
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.cache().list()
     }
 
-    /// The objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         self.snapshot().select(selector)
     }
 
-    /// The objects of one namespace.
+    /// Returns read access to the objects of one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { cache: self.cache(), namespace }
     }
 
-    /// The objects that have `value` in the index `name`, in no particular order.
+    /// Returns the objects that have `value` in the index `name`, in no particular order.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which tells the names that there are.
+    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.cache().by_index(name, value)
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.cache().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.cache().is_empty()
     }
 
-    /// The objects that the server has and that cannot be decoded as a `T` or are larger than the source takes, or that a transform,
-    /// an index function or its own `Metadata` panics on, or an index function fails on, in the order of their keys. See
-    /// [`Cache::undecodable`] for what it waits.
+    /// Returns the objects of the server that are not in the cache in their newest state, in the order of their keys: objects that cannot
+    /// be decoded as a `T`, objects that are larger than the source accepts, and objects on which a transform or their own `Metadata`
+    /// panics. It may wait as [`Cache::undecodable`] does.
     ///
-    /// They keep nobody from being up to date with the others. Where an earlier state of one was good, the cache still
-    /// has that one, since to lose it would read as its deletion. An entry goes when the object is mended or deleted.
+    /// Other objects are not affected. If an earlier state of such an object was good, the cache keeps that state, because removing it
+    /// would look like a deletion. The entry disappears when the object is fixed or deleted.
     ///
-    /// An object whose name cannot be read has no entry. It could be any, so nothing is concluded from a list that has one, nor
-    /// from its event: the cache stays as it is, the informer's state says so, and the resource is listed again, later each time.
+    /// An object whose name cannot be read has no entry. It could be any object, so the informer ignores the list or event that contains
+    /// it: the cache does not change, the state of the informer shows the error, and the informer lists again with growing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
 
-    /// All that the cache holds now, to be read at leisure: see [`Cache::snapshot`].
+    /// Returns a snapshot of the cache: see [`Cache::snapshot`].
     pub fn snapshot(&self) -> Snapshot<T> {
         self.cache().snapshot()
     }
 
-    /// The revision up to which the cache has all changes; empty before the first list.
+    /// Returns the revision up to which the cache has all changes. It is empty before the first list.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }
@@ -131,7 +131,7 @@ impl<T: Object> Lister<T> {
         self.cache().wait_for(resource_version).await
     }
 
-    /// Waits as [`wait_for`](Self::wait_for) does, and gives what the cache holds then.
+    /// Waits as [`wait_for`](Self::wait_for) does, and returns a snapshot of the cache.
     ///
     /// # Errors
     ///
@@ -144,17 +144,17 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// What has changed since the cache had a revision: see [`Cache::changes_since`].
+    /// Returns the changes since a revision: see [`Cache::changes_since`].
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.cache().changes_since(resource_version)
     }
 
-    /// Has the cache remember its last changes for as long as the guard is there: see [`Cache::remember`].
+    /// Makes the cache remember its last changes as long as the guard exists: see [`Cache::remember`].
     pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
         self.cache().remember(changes)
     }
 
-    /// The cache, of which something is about to be read.
+    /// Returns the cache for a read.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());
@@ -175,7 +175,7 @@ impl<T: Object> fmt::Debug for Lister<T> {
     }
 }
 
-/// The part of a [`Lister`] that is in one namespace.
+/// Read access to one namespace of a [`Lister`].
 ///
 /// # Examples
 ///
@@ -194,27 +194,27 @@ pub struct NamespaceLister<'a, T> {
 }
 
 impl<T: Object> NamespaceLister<'_, T> {
-    /// The object of that name.
+    /// Returns the object with this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.cache.get(&ObjectKey::new(self.namespace, name))
     }
 
-    /// All objects of the namespace, in no particular order.
+    /// Returns all objects of the namespace, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.cache.snapshot().namespace(self.namespace)
     }
 
-    /// How many objects the namespace has.
+    /// Returns the number of objects in the namespace.
     pub fn len(&self) -> usize {
         self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 
-    /// Whether the namespace has none.
+    /// Whether the namespace has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects of the namespace whose labels match, in no particular order.
+    /// Returns the objects of the namespace whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();

@@ -1,6 +1,7 @@
-//! What an informer tells of itself, by client-go's names where it has them.
+//! The metrics of an informer, with client-go's names where they exist.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::{InformerState, ReflectorError};
 const LABELS: &[&str] = &["name", "group", "version", "resource"];
 const ITEMS: MetricKind = MetricKind::Histogram(&[0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);
 
-static LISTS: Metric = metric(MetricKind::Counter, "reflector_lists_total", "Lists that were begun");
+static LISTS: Metric = metric(MetricKind::Counter, "reflector_lists_total", "Lists that started");
 static LIST_DURATION: Metric = metric(
     MetricKind::Histogram(&[
         0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
@@ -23,49 +24,53 @@ static LIST_DURATION: Metric = metric(
     "reflector_list_duration_seconds",
     "How long lists took, decoding included",
 );
-static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "How many objects lists held");
-static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Watches that were asked for");
+static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "Number of objects in lists");
+static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Requested watches");
 static SHORT_WATCHES: Metric =
-    metric(MetricKind::Counter, "reflector_short_watches_total", "Watches that ended when they had hardly begun");
+    metric(MetricKind::Counter, "reflector_short_watches_total", "Watches that ended as soon as they began");
 static WATCH_DURATION: Metric = metric(
     MetricKind::Histogram(&[0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0]),
     "reflector_watch_duration_seconds",
     "How long watches were open",
 );
 static ITEMS_PER_WATCH: Metric =
-    metric(ITEMS, "reflector_items_per_watch", "How many events watches brought, bookmarks included");
+    metric(ITEMS, "reflector_items_per_watch", "Number of events in watches, bookmarks included");
 static LAST_RESOURCE_VERSION: Metric = metric(
     MetricKind::MaxGauge,
     "reflector_last_resource_version",
-    "The 15 last digits of the resourceVersion up to which everything has come",
+    "Last 15 digits of the resourceVersion up to which everything was received",
 );
-static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items on their way into the cache");
+static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items queued on their way into the cache");
 static PROCESSING_LATENCY: Metric = metric(
     MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
     "informer_processing_latency_seconds",
-    "How long it took to take a batch up and to tell all subscribers",
+    "How long it took to store a batch and to notify all subscribers",
 );
 static STORE_RESOURCE_VERSION: Metric = metric(
     MetricKind::MaxGauge,
     "informer_store_resource_version",
-    "The 15 last digits of the resourceVersion of the cache",
+    "Last 15 digits of the resourceVersion of the cache",
 );
-static PENDING: Metric = metric(
-    MetricKind::Gauge,
-    "informer_pending_notifications",
-    "Events that wait for subscribers, of all of them together",
-);
+static PENDING: Metric =
+    metric(MetricKind::Gauge, "informer_pending_notifications", "Events that wait in all subscriptions together");
 static UNDECODABLE: Metric =
     metric(MetricKind::Gauge, "informer_undecodable_objects", "Objects that cannot be decoded");
 static DEGRADED: Metric =
-    metric(MetricKind::Gauge, "informer_degraded_seconds", "For how long the informer has not been able to go on");
-static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed, and watches");
+    metric(MetricKind::Gauge, "informer_degraded_seconds", "How long the informer has been degraded");
+static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed and watches");
+
+static INDEX_FAILURES: Metric = Metric {
+    name: "informer_index_failures_total",
+    help: "Calls of index functions that failed or panicked",
+    kind: MetricKind::Counter,
+    labels: &["name", "group", "version", "resource", "index"],
+};
 
 const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The instruments of a driver. It has them to itself, so no lock is held that others want.
+/// The metrics of one driver, which owns them, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -77,14 +82,18 @@ pub(crate) struct Metrics {
     last_resource_version: Level,
     queued: Level,
     processing_latency: Box<dyn Histogram>,
-    /// When the list under way was begun.
+    index_failures: BTreeMap<String, Box<dyn Counter>>,
+    provider: Arc<dyn Provider>,
+    name: String,
+    resource: ApiResource,
+    /// The start of the list in progress.
     list: Option<Instant>,
-    /// When the watch was opened that is open, and how many events it has brought.
+    /// The start of the open watch, and its number of events.
     watch: Option<(Instant, u32)>,
 }
 
 impl Metrics {
-    pub(crate) fn new(provider: &dyn Provider, name: &str, resource: &ApiResource) -> Self {
+    pub(crate) fn new(provider: &Arc<dyn Provider>, name: &str, resource: &ApiResource) -> Self {
         let labels = labels(name, resource);
         let counter = |metric| provider.counter(metric, &labels);
         let histogram = |metric| provider.histogram(metric, &labels);
@@ -100,15 +109,19 @@ impl Metrics {
             last_resource_version: level(&LAST_RESOURCE_VERSION),
             queued: level(&QUEUED),
             processing_latency: histogram(&PROCESSING_LATENCY),
+            index_failures: BTreeMap::new(),
+            provider: provider.clone(),
+            name: name.into(),
+            resource: resource.clone(),
             list: None,
             watch: None,
         }
     }
 
-    /// What the reflector asks for next.
+    /// Records the next command of the reflector.
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // A page is read, or a stream which is a list yet.
+            // A page, or a stream that is still a list.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -119,7 +132,7 @@ impl Metrics {
         }
     }
 
-    /// What a step of the reflector came to, and up to where everything has come.
+    /// Records a step of the reflector, and the revision after it.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -128,7 +141,7 @@ impl Metrics {
                 if let Some(begun) = self.list.take() {
                     observe(&*self.list_duration, begun, now);
                 }
-                // What was a list goes on as a watch that nobody asks for.
+                // A streaming list that continues as a watch without a request.
                 self.watches.add(u64::from(is_read_on));
             }
             (Some(_), Some((_, events))) => *events += 1,
@@ -145,14 +158,24 @@ impl Metrics {
         self.commanded(now, &step.command);
     }
 
-    /// So many items are in the queue.
+    /// Records the length of the queue.
     pub(crate) fn queued(&mut self, items: usize) {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// A batch is done with that was begun then.
+    /// Records the end of a batch.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
+    }
+
+    /// Counts a failure of an index function.
+    pub(crate) fn index_failed(&mut self, index: &str) {
+        let Self { index_failures, provider, name, resource, .. } = self;
+        let counter = index_failures.entry(index.into()).or_insert_with(|| {
+            let [name, group, version, resource] = labels(name, resource);
+            provider.counter(&INDEX_FAILURES, &[name, group, version, resource, index])
+        });
+        counter.add(1);
     }
 
     fn list_begins(&mut self, now: Instant) {
@@ -161,7 +184,7 @@ impl Metrics {
     }
 }
 
-/// What is read of an informer whenever somebody wants to know, for as long as its work goes on.
+/// Gauges that read the informer when they are collected, as long as its task runs.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -193,7 +216,7 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that is told what the number is.
+/// A gauge that is set to a value.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -217,7 +240,7 @@ fn seconds_of_trouble(state: &InformerState) -> f64 {
     }
 }
 
-/// As much of a revision as a gauge can hold without rounding, which is client-go's rule; 0 of what is no number.
+/// Returns as many digits of a revision as a gauge represents exactly, as in client-go. 0 if it is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

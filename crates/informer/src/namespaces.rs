@@ -1,4 +1,4 @@
-//! The namespaces that informers follow, which may change while they run.
+//! Sets of namespaces that may change while informers run.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Namespaces to follow: a set of them, or all. It may change at any time, and all informers that were made
-/// [of it](crate::SharedInformer::of_namespaces) go with it. Clones are handles to one set.
+/// A set of namespaces to follow, or all namespaces. It may change at any time, and all informers [of the
+/// set](crate::SharedInformer::of_namespaces) follow the change. Clones are handles to one set.
 ///
 /// # Examples
 ///
@@ -51,41 +51,44 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// What there is to follow.
+/// The current value of a set.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
-    /// None: all.
+    /// `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// How often these have changed. So what was left and is followed again is told from what was followed all the time.
+    /// The number of changes so far. It distinguishes a namespace that was removed and added again from one that was
+    /// followed throughout.
     pub(crate) choice: u64,
 }
 
-/// What a driver follows: one of several namespaces, or, where there is none, all that there is to follow.
+/// The part of a resource that a driver follows: one of several namespaces, or everything for `None`.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
-    /// These. Without any, nothing is followed; and nothing is in a namespace of an empty name.
+    /// Creates a set of these namespaces. An empty set follows nothing. Empty names are ignored.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
 
-    /// All of them, by one list and one watch.
+    /// Creates a set of all namespaces, which uses one list and one watch.
     pub fn all() -> Self {
         Self { followed: Arc::default() }
     }
 
-    /// Follows these from now on. What is in others is told as deleted, and what is in those that are new is listed and told as added;
-    /// of the rest nobody notices anything. [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for that.
+    /// Replaces the set. Objects in removed namespaces are deleted from the caches. Added namespaces are listed, and
+    /// their objects are added. Other namespaces are not affected.
+    /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for the change.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Follows all of them from now on. Objects that are there stay; how they have changed meanwhile is told when the list of all has come.
+    /// Follows all namespaces from now on. Cached objects stay. Their changes are delivered when the list of all
+    /// namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
     }
 
-    /// Which these are. `None`: all.
+    /// Returns the namespaces. `None` means all.
     pub fn names(&self) -> Option<BTreeSet<String>> {
         self.followed.borrow().names.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
     }
@@ -94,7 +97,7 @@ impl Namespaces {
         self.followed.subscribe()
     }
 
-    /// Which choice of names it is: another number after each change.
+    /// Returns the number of changes so far.
     pub(crate) fn choice(&self) -> u64 {
         self.followed.borrow().choice
     }
@@ -110,7 +113,7 @@ impl Namespaces {
     }
 }
 
-/// They are equal if they are handles to one set, which is then the same for ever.
+/// Two values are equal if they are handles to one set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -124,7 +127,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// One driver each.
+    /// Returns the part of each driver.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),
@@ -132,7 +135,7 @@ impl Followed {
         }
     }
 
-    /// Whether what is in that namespace is followed.
+    /// Whether the namespace is followed.
     pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
         match &self.names {
             None => true,

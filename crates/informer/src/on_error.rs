@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::panic::catch;
 use crate::{ErrorHandler, ReflectorError};
 
-/// The error handlers of an informer: that of its own configuration, and those of callers who share it.
+/// The error handlers of an informer: one from its configuration, and more from callers that share the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -17,7 +17,7 @@ struct Inner {
     added: u64,
 }
 
-/// An error handler that is called until this is dropped.
+/// Keeps an error handler registered until it is dropped.
 pub(crate) struct Listening {
     handlers: Weak<ErrorHandlers>,
     number: u64,
@@ -33,17 +33,17 @@ impl ErrorHandlers {
         number
     }
 
-    /// Adds a handler for as long as what is returned is there.
+    /// Adds a handler until the returned value is dropped.
     pub(crate) fn listen(self: &Arc<Self>, handler: Arc<ErrorHandler>) -> Listening {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
 
-    /// Calls all handlers, under no lock. A panic of one is logged.
+    /// Calls all handlers without locks. A panic of a handler is logged.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
         let handlers = self.lock().handlers.clone();
         for (_, handler) in handlers {
             if let Err(panic) = catch(|| handler(error)) {
-                tracing::error!(informer, panic, "the error handler panicked");
+                tracing::error!(informer, panic, "an error handler panicked");
             }
         }
     }
@@ -59,7 +59,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // The handler is a user's, and is dropped under no lock.
+        // Dropped without the lock, because the handler is a user's.
         drop(inner);
         drop(gone);
     }

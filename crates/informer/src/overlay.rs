@@ -1,4 +1,4 @@
-//! Reads of one's own writes, before the watch brings them.
+//! Reads that include the writes of this process before the watch delivers them.
 
 mod own_writes;
 
@@ -14,26 +14,29 @@ use crate::{Cache, Lister, NAMESPACE_INDEX, UnknownIndex};
 
 pub use self::own_writes::OwnWrites;
 
-/// A [`Lister`] in which one's own writes are seen at once. Clones share what was written.
+/// A [`Lister`] that shows the writes of this process at once. Clones share the writes.
 ///
-/// It learns of writes from the [API](Self::api) that it wraps, or from the caller, who reports what the server answered by
-/// [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on a read gives that, until the cache has caught up; and then what the
-/// cache has. No read waits, and what others write is seen when the cache has it.
+/// It sees the writes of the [API](Self::api) that it wraps. Alternatively the caller reports the response of the
+/// server with [`wrote`](Self::wrote) or [`deleted`](Self::deleted). From then on reads return that object until the
+/// cache has caught up. No read waits. Writes of others appear when the cache has them.
 ///
-/// Precisely, with resourceVersions as the numbers that they are, for a key of which one's last write is known:
+/// # Guarantees
 ///
-/// - written at version *w*: a read gives what was written, as long as the cache is at a version below *w*, and what it has of that key, too.
-///   From *w* on it gives what the cache has, which is that or later.
-/// - deleted, last seen at version *v* with uid *u*: a read gives nothing, as long as the cache is below *v*, or has an object of uid *u*.
-///   Else it gives what the cache has: nothing, or another object by that name.
+/// With resourceVersions as numbers, a read of a key after a write to it returns:
 ///
-/// Of an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has a version of its own here.
+/// - After a write with version *w*: the written object, as long as both the cache and its object with this key have a
+///   version below *w*. Then the cached object, which is the written one or a later one.
+/// - After a deletion, last seen at version *v* with uid *u*: nothing, as long as the cache has a version below *v* or
+///   an object with uid *u*. Then the cached state: nothing, or another object with this name.
 ///
-/// So a read is never older than one's own last write to that key; a [`list`](Self::list) holds that for each of its objects, and is of one
-/// moment but for these. It is a promise with bounds: what was written longer than [`max_age`](OverlayConfig::max_age) ago, or before
-/// [`capacity`](OverlayConfig::capacity) other keys, is read from the cache, however far that is.
+/// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// Reads by [index](Self::by_index) see own writes, too: by the values that the index function gives for them.
+/// So a read is never older than the last write of this process to that key. A [`list`](Self::list) guarantees this for
+/// each of its objects; otherwise its objects are from one moment. The guarantee ends when a write is older than
+/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. Then the
+/// cached object is returned, whatever its version.
+///
+/// Reads by [index](Self::by_index) include the writes, with the values that the index function returns for them.
 ///
 /// # Examples
 ///
@@ -85,11 +88,11 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// Of how many keys the last write is kept at most: those written last. So many objects stay in memory, even if they are older than
-    /// [`max_age`](Self::max_age), or the cache has caught up with them. 1024 by default.
+    /// The maximum number of keys whose last write is kept, the latest first. That many objects may stay in memory,
+    /// even if they are older than [`max_age`](Self::max_age) or the cache has caught up with them. 1024 by default.
     pub capacity: usize,
-    /// For how long a write is read, so that one of which the watch never tells does not stay for good: that of an object that the
-    /// informer does not select, or a deletion that was none. A minute by default.
+    /// How long a write is shown. It limits the effect of a write that the watch never delivers: of an object that the
+    /// informer does not select, or of a deletion that did not happen. A minute by default.
     pub max_age: Duration,
 }
 
@@ -99,9 +102,9 @@ struct Writes<T> {
 }
 
 struct Write<T> {
-    /// What was written, or the last state of what was deleted.
+    /// The written object, or the last state of a deleted object.
     object: Arc<T>,
-    /// Its own, so that no user's code is asked for it under the lock.
+    /// A copy, so that no user code is called under the lock.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -115,12 +118,12 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// What a read gives for it, where the cache is at a version and has that; `None`: what the cache has.
+    /// Returns the result of a read, given the version and the object of the cache. `None` means the cached object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // What is read after the version may be later.
+        // The object was read after the version, so it may be newer.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -132,37 +135,38 @@ impl<T> Write<T> {
 }
 
 impl<T: Object> Overlay<T> {
-    /// An overlay over what `lister` reads.
+    /// Creates an overlay over `lister`.
     pub fn new(lister: Lister<T>, config: OverlayConfig) -> Self {
         Self { lister, writes: Arc::new(RwLock::new(Writes { config, by_key: HashMap::new() })) }
     }
 
-    /// Returns an API that sends requests by `api`, and whose writes this overlay shows at once.
+    /// Returns an API that sends requests with `api` and reports its writes to this overlay.
     pub fn api<A: ObjectApi<T>>(&self, api: A) -> OwnWrites<A, T> {
         OwnWrites::new(api, self.clone())
     }
 
-    /// Takes up what the server answered to a create, an update or a patch. Answers that come in another order than they were given do no
-    /// harm: the greatest version counts, and no object that was deleted comes back.
+    /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order:
+    /// the greatest version wins, and a deleted object does not come back.
     ///
-    /// False: its resourceVersion is no number, so that nobody could tell when the cache has caught up with it, and it is not taken up.
+    /// Returns `false` and ignores the object if its resourceVersion is not a number, since the overlay could not tell
+    /// when the cache has caught up.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
-        self.take_up(object.into(), false)
+        self.record(object.into(), false)
     }
 
-    /// Takes up that an object is gone, which is given in its last known state. One that only was asked to go, and has finalizers to wait
-    /// for, was written.
+    /// Reports the deletion of an object, with its last known state. If the object still waits for finalizers, use
+    /// [`wrote`](Self::wrote) instead.
     ///
-    /// False: as for [`wrote`](Self::wrote).
+    /// Returns `false` as [`wrote`](Self::wrote) does.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
-        self.take_up(object.into(), true)
+        self.record(object.into(), true)
     }
 
-    fn take_up(&self, object: Arc<T>, is_deleted: bool) -> bool {
+    fn record(&self, object: Arc<T>, is_deleted: bool) -> bool {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // The objects are a user's, and are dropped under no lock.
+        // Dropped without the lock, because the objects are a user's.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -178,11 +182,11 @@ impl<T: Object> Overlay<T> {
         true
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // The version first: what is read after that is of that version, or later.
+        // The version first: the object that is read afterwards has this version or a later one.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -191,9 +195,9 @@ impl<T: Object> Overlay<T> {
         }
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Before the cache is read, so that it has what is given up meanwhile.
+        // Before the cache is read, which then contains the writes that are evicted meanwhile.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -215,12 +219,12 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// The objects that have `value` in the index `name`, in no particular order. What was written is in it by the values that the index
-    /// function gives for it; where that fails or panics, it is in none.
+    /// Returns the objects that have `value` in the index `name`, in no particular order. A write has the values that
+    /// the index function returns for it, or none if the function fails or panics.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which tells the names that there are.
+    /// [`UnknownIndex`], which lists the existing names, if there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let writes = self.versioned();
         let snapshot = self.lister.snapshot();
@@ -234,12 +238,12 @@ impl<T: Object> Overlay<T> {
         Ok(objects)
     }
 
-    /// The objects of a namespace, in no particular order.
+    /// Returns the objects of a namespace, in no particular order.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 
-    /// The objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();
@@ -249,12 +253,12 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// The cache alone.
+    /// Returns the lister of the cache, without the writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
 
-    /// Of how many keys the cache may not have caught up with the last write.
+    /// Returns the number of keys whose last write the cache may not have.
     pub fn len(&self) -> usize {
         let ahead = |(key, write): &(ObjectKey, Write<T>)| {
             write.shown(self.version_of(key), self.lister.get(key).as_deref()).is_some()
@@ -262,12 +266,12 @@ impl<T: Object> Overlay<T> {
         self.current(now()).iter().filter(|write| ahead(write)).count()
     }
 
-    /// Whether the cache has caught up with all.
+    /// Whether the cache has all writes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What was written of late, and up to where the cache has all changes of each key.
+    /// Returns the recent writes, each with the version of the cache for its key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -276,14 +280,14 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// What was written of late. The objects are a user's, and are looked at under no lock.
+    /// Returns the recent writes. The objects are a user's, so they are copied out of the lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Up to where the cache has all changes of that key, which others may be behind.
+    /// Returns the version up to which the cache has all changes of a key, which may be ahead of other keys.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -306,7 +310,7 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Gives up what is too old and what the cache has, and then the oldest, where there are too many.
+    /// Evicts writes that are too old or that the cache has, and then the oldest ones, if there are too many.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();
@@ -349,7 +353,7 @@ fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
     number(&reached.unwrap_or_else(|| cache.resource_version()))
 }
 
-/// 0 before the first list, and of what is no number: then nothing has been seen.
+/// Returns 0 before the first list, and for a revision that is not a number.
 fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
 }

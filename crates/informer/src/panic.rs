@@ -1,18 +1,19 @@
-//! Panics of users' code, caught where it is called.
+//! Catches panics of users' code.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls `part`. After a panic, it answers with what that said.
+/// Calls `part` and returns its result, or the message of its panic.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(part)).map_err(told)
+    catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Runs `part` to its end. After a panic, it answers with what that said.
+/// Runs `part` to its end and returns its output, or the message of its panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
@@ -22,10 +23,39 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-fn told(panic: Box<dyn Any + Send>) -> String {
+/// Wakes tasks. A panic of a waker, which is a user's code, is logged and goes no further.
+pub(crate) fn wake(wake: impl FnOnce()) {
+    if let Err(panic) = catch(wake) {
+        tracing::error!(panic, "a waker panicked");
+    }
+}
+
+/// Waits for `future` with a waker whose panics are caught. Otherwise the panic would end the informer's task that calls the waker, and
+/// would keep it from waking the other tasks that wait.
+pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
+    struct Isolated(Waker);
+    impl Wake for Isolated {
+        fn wake(self: Arc<Self>) {
+            wake(|| self.0.wake_by_ref());
+        }
+    }
+    let mut future = pin!(future);
+    let mut last: Option<(Waker, Waker)> = None;
+    poll_fn(|context| {
+        let waker = context.waker();
+        let known = last.take().filter(|(known, _)| known.will_wake(waker));
+        let (_, isolated) =
+            last.insert(known.unwrap_or_else(|| (waker.clone(), Arc::new(Isolated(waker.clone())).into())));
+        future.as_mut().poll(&mut Context::from_waker(isolated))
+    })
+    .await
+}
+
+/// Returns the message of a panic.
+fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // What was thrown may panic once more when it is dropped, and what it throws then as well.
+    // Dropping the payload may panic again, with another payload whose drop may panic as well.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

@@ -1,25 +1,28 @@
-//! What of each object is kept.
+//! Which fields of an object are kept.
 
-/// What of each object is kept: all but some fields, which are cut out of its bytes before it is decoded. So they cost no time to
-/// decode and no memory. [`InformerConfig::projection`](crate::InformerConfig::projection) has it.
+/// Selects which fields of each object an informer keeps. Dropped fields are cut from the bytes before decoding, so
+/// they cost neither decoding time nor memory. Set it in
+/// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
-/// The default leaves out [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object, and which an update with such
-/// an object does not delete. client-go keeps the whole object.
+/// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which are often the larger part of an object. An update
+/// without them does not delete them. client-go keeps the whole object.
 ///
-/// # Writing such an object back
+/// # Writing a cached object back
 ///
-/// An object of the cache is not the whole object. What becomes of it when it is written back depends on how:
+/// A cached object is not the whole object. The way in which it is written back decides what happens to the dropped
+/// fields:
 ///
-/// | how | what was left out |
+/// | request | dropped fields |
 /// |---|---|
-/// | server-side apply, any patch | stays: a patch changes what it names |
-/// | update of `status`, `scale` and so on | stays, as far as the subresource does not take the field |
-/// | **update (PUT) of the object** | **is deleted, as every field that an update does not bring**; but `managedFields` stay |
+/// | server-side apply, any patch | stay: a patch changes only the fields that it names |
+/// | update of `status`, `scale` and so on | stay, unless the subresource accepts the field |
+/// | **update (PUT) of the object** | **are deleted, like every field that the update lacks**, except `managedFields` |
 ///
-/// A server keeps the `managedFields` that it has where an update brings none, so the default is safe to write back. Nothing else is. If the
-/// annotation of `kubectl apply` is left out, for example, an update with an object from the cache deletes it in the cluster, and the next
-/// `kubectl apply` does not delete fields that have gone from the manifest. So a program that leaves out more than the default patches
-/// objects, or reads an object from the server before it updates it.
+/// A server keeps its `managedFields` if an update has none, so objects with the default projection are safe to write
+/// back. Objects with any other projection are not. For example, if the annotation of `kubectl apply` is dropped, an
+/// update with a cached object deletes it in the cluster. The next `kubectl apply` then keeps fields that were removed
+/// from the manifest. A program that drops more than the default must use patches, or read the object from the server
+/// before it updates it.
 ///
 /// # Examples
 ///
@@ -50,30 +53,31 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Who owns which field: of use to servers, and to programs that apply.
+    /// The owners of fields. Servers need them, and programs that use server-side apply.
     pub const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
-    /// The manifest that `kubectl apply` was given last, client-side: a copy of most of the object. Kept by default. An update with an
-    /// object that lacks it deletes it in the cluster: see [above](Self#writing-such-an-object-back).
+    /// The last manifest of a client-side `kubectl apply`, which is a copy of most of the object. Kept by default. If
+    /// it is dropped, an update with a cached object deletes it in the cluster: see
+    /// [above](Self#writing-a-cached-object-back).
     pub const LAST_APPLIED: &[&str] = &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"];
 
-    /// All of each object.
+    /// Creates a projection that keeps whole objects.
     pub fn whole() -> Self {
         Self { left_out: Vec::new() }
     }
 
-    /// The same without the field at `path`: the names that lead to it from the root. Where one of them is an array, it means each of
-    /// its items, so `["spec", "containers", "env"]` is left out of all containers.
+    /// Also drops the field at `path`, which lists the field names from the root. If a name on the path is an array,
+    /// the path applies to each item: `["spec", "containers", "env"]` drops the field from all containers.
     ///
     /// # Panics
     ///
-    /// If an informer cannot do without it: the whole object or its `metadata`, and in that `name`, `namespace`, `uid` and
-    /// `resourceVersion`.
+    /// Panics if an informer needs the field: the whole object, its `metadata`, or `name`, `namespace`, `uid` or
+    /// `resourceVersion` in the metadata.
     #[must_use]
     pub fn without(mut self, path: &[&str]) -> Self {
         let is_needed =
             matches!(path, [] | ["metadata"] | ["metadata", "name" | "namespace" | "uid" | "resourceVersion", ..]);
-        assert!(!is_needed, "an informer cannot do without the field at {path:?}");
+        assert!(!is_needed, "an informer needs the field at {path:?}");
         self.left_out.push(path.iter().map(|&name| name.to_owned()).collect());
         self
     }

@@ -1,4 +1,4 @@
-//! The store of an informer and its audience: what is popped is stored, and then told.
+//! Stores changes in the cache and notifies subscribers.
 
 use std::collections::BTreeSet;
 use std::hash::RandomState;
@@ -10,68 +10,68 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
-use crate::cache::parts::{Demand, Parts, Told as Reached};
+use crate::cache::parts::{Demand, Parts, Progress};
 use crate::cache::version::is_older;
-use crate::cache::{Written, last_of_each};
-use crate::decode::{Decoded, Told};
-use crate::guarded::Guarded;
+use crate::cache::{WriteResult, last_of_each};
+use crate::catch_drop::CatchDrop;
+use crate::decode::{Decoded, Observed};
 use crate::namespaces::{Followed, Place};
-use crate::subscription::{Aftermath, Entry, News, Queue, Seen, Walk};
+use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, Walk};
 use crate::user::User;
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
-/// The store of an informer, and those who want to hear of it.
+/// The cache of an informer and its subscribers.
 ///
-/// Its drivers alone write, and remind, [in turns](Publisher::turn): one change after the other. A change goes to the store first, and then to all who
-/// subscribed before. Who subscribes begins with a snapshot of the store: at once, or as soon as a write under way is done.
-/// So everybody gets the store's content and then each later change, none of them twice; and no lock is held for longer than it
-/// takes to go through the subscribers, however much there is to write or to tell.
+/// Only the drivers of the informer write and start resyncs, one at a [time](Publisher::turn). A change is stored first
+/// and then sent to all earlier subscribers. A new subscriber starts with a snapshot of the cache: at once, or after a
+/// write in progress. So each subscriber receives the content of the cache and then each later change, exactly once. No
+/// lock is held for longer than a walk over the list of subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
-    /// Of uids.
+    /// Hashes uids.
     hasher: RandomState,
-    /// Changed under the lock of `audience`, and read without: an index function may ask.
+    /// Changed under the lock of `audience`, and read without it, because an index function may ask.
     has_synced: AtomicBool,
-    /// A subscriber came whose resync may be due before all others.
+    /// Notified when a new subscriber may have the earliest resync.
     pub(crate) resyncs_changed: Arc<Notify>,
 }
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Who came during a write: a snapshot taken now may or may not have it.
+    /// Subscribers that arrived during a write. A snapshot taken now may or may not contain it.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
 }
 
-type Change<T> = Delta<ObjectKey, Told<Guarded<T>>>;
+type ObservedDelta<T> = Delta<ObjectKey, Observed<CatchDrop<T>>>;
 
-/// How many changes a subscriber is told in one go, during which it can take none.
+/// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
-enum Next<T> {
-    Present(Guarded<T>),
-    Gone { last: Option<Guarded<T>>, final_state_known: bool },
+enum NewState<T> {
+    Present(CatchDrop<T>),
+    Gone { last: Option<CatchDrop<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
-impl<T: Object> Next<T> {
-    fn of(delta: Change<T>) -> Self {
+impl<T: Object> NewState<T> {
+    fn of(delta: ObservedDelta<T>) -> Self {
         match delta {
             Delta::Deleted(deleted) => {
                 let is_tombstone = deleted.is_tombstone();
-                match deleted.into_object().map(|told| told.object) {
+                match deleted.into_object().map(|observed| observed.object) {
                     Some(Decoded::Object(last)) => Self::Gone { last: Some(last), final_state_known: !is_tombstone },
                     Some(Decoded::Undecodable(_)) | None => Self::Gone { last: None, final_state_known: false },
                 }
             }
-            Delta::Added(told) | Delta::Updated(told) | Delta::Replaced(told) | Delta::Sync(told) => {
-                match told.object {
+            Delta::Added(observed) | Delta::Updated(observed) | Delta::Replaced(observed) | Delta::Sync(observed) => {
+                match observed.object {
                     Decoded::Object(object) => Self::Present(object),
                     Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
                 }
@@ -79,7 +79,7 @@ impl<T: Object> Next<T> {
         }
     }
 
-    fn object(&self) -> Option<&Guarded<T>> {
+    fn object(&self) -> Option<&CatchDrop<T>> {
         match self {
             Self::Present(object) => Some(object),
             _ => None,
@@ -114,7 +114,7 @@ impl<T: Object> Publisher<T> {
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
-            // Instead of growing, as long as some have left.
+            // Remove dropped subscribers instead of growing.
             audience_now.retain(|queue| queue.strong_count() > 0);
         }
         audience_now.push(Arc::downgrade(&queue));
@@ -126,12 +126,12 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// The right to change what is there. Who waits first comes first.
+    /// Returns the right to change the cache. Waiting tasks get it in order.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
+    /// Sets the namespaces to follow, and deletes the objects of others. Needs the [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -144,32 +144,38 @@ impl<T: Object> Publisher<T> {
                 let written = cache.write_all(changes, Vec::new(), &revision);
                 (written, cache.forget(&revision.newest))
             });
-            let news = gone.into_iter().zip(written);
-            let news = news.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
-            self.tell(Telling { queues, news, told: 0, listed: None });
+            let notifications = gone.into_iter().zip(written);
+            let notifications =
+                notifications.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
+            self.notify(Notifications { queues, notifications, ..Notifications::nothing() });
         }
-        // Not before: who waits for the change finds nothing any more of what is gone.
+        // Only now: a task that waits for the change must find no object of removed namespaces.
         self.cache.change_parts(|parts| parts.follow(followed));
-        // It may have been one that left whom the others waited for.
+        // A removed namespace may have been the one that was furthest behind.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. The last list
-    /// was asked for by that choice of selectors. Only in one's [turn](Self::turn), which lasts until what is returned is done.
-    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) -> Telling<T> {
-        let mut telling = Telling::nothing();
+    /// Stores a batch of a part in one step, and returns the changes for the subscribers. `choice` is the choice of
+    /// selectors of the last list. Needs the [turn](Self::turn), until the returned value was processed.
+    pub(crate) fn apply(
+        &self,
+        place: &Place,
+        choice: u64,
+        batch: Batch<ObjectKey, Observed<CatchDrop<T>>>,
+    ) -> Notifications<T> {
+        let mut notifications = Notifications::nothing();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // These come alone.
+                // Comes alone in a batch.
                 Item::ReplacedAll { objects, resource_version } => {
-                    telling = self.replace(place, choice, objects, &resource_version);
+                    notifications = self.replace(place, choice, objects, &resource_version);
                 }
                 Item::Bookmark { resource_version } => {
-                    let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+                    let revision = self.cache.parts().reach(place, Progress::Change(&resource_version));
                     self.cache.parts().stored(place);
                     self.cache.bookmark(&revision.whole);
                 }
@@ -180,21 +186,27 @@ impl<T: Object> Publisher<T> {
             }
         }
         if !deltas.is_empty() {
-            telling = self.apply_deltas(place, deltas);
+            notifications = self.apply_deltas(place, deltas);
         }
-        telling
+        notifications
     }
 
-    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) -> Telling<T> {
+    fn replace(
+        &self,
+        place: &Place,
+        choice: u64,
+        listed: Vec<Observed<CatchDrop<T>>>,
+        resource_version: &str,
+    ) -> Notifications<T> {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
-        for told in listed {
-            match told.object {
+        for observed in listed {
+            match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // The last state of it that could be decoded stays, so that it is not taken for deleted.
+                    // The last good state stays, so that it does not look deleted.
                     let known = self.cache.store().get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&***known), &entry.0)));
+                    objects.extend(known.filter(|known| !was_replaced(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
@@ -203,12 +215,12 @@ impl<T: Object> Publisher<T> {
             let mut parts = self.cache.parts();
             let is_first = !self.has_synced() && parts.is_first(place);
             let goes_back = parts.is_ahead(place, resource_version);
-            (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
+            (is_first, goes_back, parts.reach(place, Progress::List(resource_version)))
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // At one version of one history an object has one state, and the cache keeps the one that it told. Found out before the write,
-            // under no lock: nobody else writes.
+            // An object has one state at each version, and the cache keeps the object that it already delivered.
+            // Compared before the write, without locks: there is no other writer.
             for (key, listed) in &mut objects {
                 let known = self.cache.store().get(key);
                 if let Some(known) = known.filter(|known| is_same_state(&***known, &***listed)) {
@@ -221,47 +233,47 @@ impl<T: Object> Publisher<T> {
         if goes_back {
             self.cache.history_went_back();
         }
-        replaced.refused.iter().for_each(|error| self.log(error));
-        let mut telling = Telling::nothing();
+        let unindexed = replaced.unindexed;
+        let mut notifications = Notifications::nothing();
         if is_first {
-            // Of this part nobody was told anything, so that everybody begins here, with what the list was.
+            // No subscriber has received anything of this part, so they all start with the list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.gone_unseen(object)));
-            // A list brings much that is known, of which nobody is told.
-            let is_news = |(_, old, new): &(_, Option<Guarded<T>>, Guarded<T>)| {
+            // Unchanged objects of a list are not delivered.
+            let is_change = |(_, old, new): &(_, Option<CatchDrop<T>>, CatchDrop<T>)| {
                 old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
             };
-            let present = replaced.present.into_iter().filter(is_news);
-            let news = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
-            telling = Telling { queues, news, told: 0, listed: None };
+            let present = replaced.present.into_iter().filter(is_change);
+            let changes = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
+            notifications = Notifications { queues, notifications: changes, ..Notifications::nothing() };
         }
-        Telling { listed: Some((place.clone(), choice)), ..telling }
+        Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// How many changes may be written in one go, so that the functions of indices are not called more often than that.
+    /// Returns the maximum size of a batch, so that index functions are called at most `calls` times.
     pub(crate) fn batch(&self, calls: usize) -> usize {
-        // One of them is that of namespaces, which is no user's.
+        // The namespace index has no user function.
         let functions = self.cache.indices().len() - 1;
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
     }
 
-    /// Tells all that is left to tell.
-    pub(crate) fn tell(&self, mut telling: Telling<T>) {
-        while telling.step().is_some() {}
-        self.told(telling);
+    /// Delivers all remaining changes.
+    pub(crate) fn notify(&self, mut notifications: Notifications<T>) {
+        while notifications.step().is_some() {}
+        self.delivered(notifications);
     }
 
-    /// Everybody knows everything.
-    pub(crate) fn told(&self, telling: Telling<T>) {
-        if let Some((place, choice)) = telling.listed {
+    /// All changes were delivered.
+    pub(crate) fn delivered(&self, notifications: Notifications<T>) {
+        if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
             self.sync();
         }
     }
 
-    /// The store has held all there is to follow, once all parts have been listed.
+    /// Marks the cache as synced once all parts have been listed.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -274,84 +286,76 @@ impl<T: Object> Publisher<T> {
         queues.iter().for_each(|queue| drop(queue.upstream_synced()));
     }
 
-    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) -> Telling<T> {
+    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, ObservedDelta<T>)>) -> Notifications<T> {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
-        let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
-        let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+        let resource_version = last.map(|observed| observed.resource_version().to_owned()).unwrap_or_default();
+        let revision = self.cache.parts().reach(place, Progress::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
-            if delta.object().is_some_and(|told| self.is_stale(&key, told)) {
-                tracing::debug!(informer = %self.name, %key, "an event is older than what is there, and is left out");
+            if delta.object().is_some_and(|observed| self.is_stale(&key, observed)) {
+                tracing::debug!(informer = %self.name, %key, "ignoring an event that is older than the cached object");
                 continue;
             }
-            let next = Next::of(delta);
+            let next = NewState::of(delta);
             if let Some(entry) = next.undecodable() {
                 undecodable.push(entry.clone());
             }
             match next {
-                // What was known of it stays, but for that of another object which is gone.
-                Next::Undecodable(entry) if !self.cache.is_succeeded(&key, &entry) => {}
+                // The last good state stays, unless it belongs to another object, which is deleted.
+                NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
         self.cache.parts().stored(place);
-        written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
-        let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
-            let news = match refused {
-                None => self.news(next, before),
-                // It shows elsewhere. Of the one before by its name, nobody saw the end.
-                Some(_) => before.map(|known| self.gone_unseen(known)),
-            };
-            Some((key, news?))
-        });
-        Telling { queues, news: news.collect(), told: 0, listed: None }
+        let (mut notifications, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
+        for ((key, next), WriteResult { before, unindexed, .. }) in writes.into_iter().zip(written) {
+            failed.extend(unindexed);
+            notifications.extend(self.notification(next, before).map(|notifications| (key, notifications)));
+        }
+        Notifications { queues, notifications, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Whether the cache has a newer state, as after a watch that went on at a replica which lags behind.
-    fn is_stale(&self, key: &ObjectKey, told: &Told<Guarded<T>>) -> bool {
-        let told_version = told.object.resource_version();
-        !told.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(told_version, &known))
+    /// Whether the cache has a newer state, for example after a watch continued at a lagging replica.
+    fn is_stale(&self, key: &ObjectKey, observed: &Observed<CatchDrop<T>>) -> bool {
+        let observed_version = observed.object.resource_version();
+        !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// What there is to tell, if the store had that before.
-    fn news(&self, next: Next<T>, before: Option<Guarded<T>>) -> Option<News<T>> {
+    /// Returns the change for subscribers, given the previous object.
+    fn notification(&self, next: NewState<T>, before: Option<CatchDrop<T>>) -> Option<Notification<T>> {
         match (next, before) {
-            (Next::Present(new), before) => Some(self.present(before, new)),
-            // Nobody was told of it.
+            (NewState::Present(new), before) => Some(self.present(before, new)),
+            // Subscribers did not know the object.
             (_, None) => None,
-            (Next::Gone { last: Some(last), final_state_known }, Some(known)) => {
-                Some(News::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
+            (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
+                Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
             }
             (_, Some(known)) => Some(self.gone_unseen(known)),
         }
     }
 
-    /// Told at an equal version as well: what a watch brings has changed.
-    fn present(&self, old: Option<Guarded<T>>, new: Guarded<T>) -> News<T> {
+    /// An update is delivered even if the version is equal, because a watch event is a change.
+    fn present(&self, old: Option<CatchDrop<T>>, new: CatchDrop<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
-            None => News::Added(new),
-            Some(old) => News::Updated { old: self.seen(old), new },
+            None => Notification::Added(new),
+            Some(old) => Notification::Updated { old: self.seen(old), new },
         }
     }
 
-    fn gone_unseen(&self, known: Guarded<T>) -> News<T> {
+    fn gone_unseen(&self, known: CatchDrop<T>) -> Notification<T> {
         let known = self.seen(known);
-        News::Deleted { last: known.clone(), known, final_state_known: false }
+        Notification::Deleted { last: known.clone(), known, final_state_known: false }
     }
 
-    fn seen(&self, object: Guarded<T>) -> Seen<T> {
-        Seen::new(object, &self.hasher)
+    fn seen(&self, object: CatchDrop<T>) -> HashedState<T> {
+        HashedState::new(object, &self.hasher)
     }
 
-    fn log(&self, error: &IndexFailed) {
-        tracing::error!(informer = %self.name, key = %error.key, %error, "an object cannot be indexed; the others go on");
-    }
-
-    /// Writes to the store, and gives those who are to hear of it: all who subscribed before.
+    /// Writes to the cache, and returns the subscribers that must receive the change.
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
         let present = {
             let mut audience = self.lock();
@@ -364,7 +368,7 @@ impl<T: Object> Publisher<T> {
         (written, present)
     }
 
-    /// Who came during the write begins with what came of it.
+    /// Subscribers that arrived during the write start with its result.
     fn end_write(&self) {
         let mut audience = self.lock();
         audience.is_writing = false;
@@ -374,40 +378,40 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Only now: what is left of a queue is a user's, objects and a waker.
+        // Without the lock, because it drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Under the lock of the audience, so that no write comes between.
+    /// Must be called under the lock of the audience, so that no write comes in between.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let begun = queue.begin(Walk::of(self.cache.snapshot()));
         (begun, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Whether the store has held the whole resource at least once.
+    /// Whether the cache has held the whole resource at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
 
-    /// How many events wait for subscribers, of all of them together.
+    /// Returns the number of events that wait in all subscriptions.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.len()).sum()
     }
 
-    /// How the subscribers are getting on, in the order in which they came.
+    /// Returns the status of all subscriptions, in the order of their creation.
     pub(crate) fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.status()).collect()
     }
 
-    /// When the next subscriber wants to be reminded of all objects.
+    /// Returns the time of the earliest resync.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
         let queues = self.lock().present();
         queues.iter().filter_map(|queue| queue.next_resync()).min()
     }
 
-    /// Reminds those who are due.
+    /// Starts the resyncs that are due.
     pub(crate) fn resync(&self, now: Instant) {
         let queues = self.lock().present();
         for queue in queues.iter().filter(|queue| queue.is_resync_due(now)) {
@@ -424,13 +428,13 @@ impl<T: Object> Publisher<T> {
         self.cache.close();
     }
 
-    /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.
+    /// Only code that has not changed anything yet can panic under this lock, so poison is ignored.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A write that is under way; it ends with a panic as well.
+/// A write in progress. It also ends on a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -440,7 +444,7 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Those who still listen.
+    /// Returns the current subscribers.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -454,38 +458,45 @@ impl<T: Object> Audience<T> {
     }
 }
 
-/// What is left to tell of a change, which the store has.
-#[must_use = "subscribers hear of a change by this alone"]
-pub(crate) struct Telling<T> {
+/// The changes that are stored and still have to be delivered to subscribers.
+#[must_use = "subscribers receive a change only through this"]
+pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
-    news: Vec<(ObjectKey, News<T>)>,
-    /// How many times a queue was told a chunk. All queues are told one chunk before the next one.
-    told: usize,
-    /// A list of that place by that choice of selectors, which counts once all subscribers know of it.
+    notifications: Vec<(ObjectKey, Notification<T>)>,
+    /// The number of deliveries of a chunk to a queue. All queues receive one chunk before the next one.
+    delivered: usize,
+    /// A list of that part with that choice of selectors. It counts as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
+    /// The index functions that failed on objects of the change.
+    unindexed: Vec<IndexFailed>,
 }
 
-impl<T: Object> Telling<T> {
+impl<T: Object> Notifications<T> {
     fn nothing() -> Self {
-        Self { queues: Vec::new(), news: Vec::new(), told: 0, listed: None }
+        Self { queues: Vec::new(), notifications: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
-    /// Tells one queue one chunk. Returns how many changes that were; `None`: everybody knows everything.
+    /// Takes the failures of index functions out, to be reported.
+    pub(crate) fn take_unindexed(&mut self) -> Vec<IndexFailed> {
+        std::mem::take(&mut self.unindexed)
+    }
+
+    /// Delivers one chunk to one queue. Returns the number of changes, or `None` if everything was delivered.
     pub(crate) fn step(&mut self) -> Option<usize> {
-        let chunk = self.news.chunks(CHUNK).nth(self.told.checked_div(self.queues.len())?)?;
-        self.queues[self.told % self.queues.len()].tell(chunk);
-        self.told += 1;
+        let chunk = self.notifications.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
+        self.queues[self.delivered % self.queues.len()].notify(chunk);
+        self.delivered += 1;
         Some(chunk.len())
     }
 }
 
-/// Whether a relist brought what is known. Without a resourceVersion nothing can be said, and all counts as news.
+/// Whether a list contains the cached state. Without a resourceVersion, the state counts as changed.
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
 }
 
-/// Whether the object that was known was made anew since, and what is there now cannot be decoded.
-pub(crate) fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
+/// Whether the known object was replaced by another object of the same name, which cannot be decoded.
+pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

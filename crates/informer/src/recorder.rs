@@ -1,4 +1,4 @@
-//! A flight recorder: what a source told, and when, in a file from which it can be told once more.
+//! Records the responses of a source in a file, to replay them in tests.
 
 pub(crate) mod line;
 mod recording;
@@ -22,37 +22,38 @@ use self::line::{Asked, Line, Record, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
-/// A [`ListWatch`] that writes down all that another one tells: each request, each object as it came, each error, and when. A
-/// [`Recording`] of it tells the same once more, to an informer in a test. So an incident becomes a test.
+/// A [`ListWatch`] that records the responses of another one: each request, each raw object, each error, and their
+/// times. A [`Recording`] replays them to an informer, so an incident can become a test.
 ///
-/// **The file holds the objects, all of them, as they came: of Secrets, all that they say.** It is readable by its owner alone, as far
-/// as the platform has such a thing; where it goes from there is yours to look after.
+/// **The file contains all objects as they arrived, including the data of Secrets.** It is readable only by its owner,
+/// where the platform supports that. Protect copies of it yourself.
 ///
 /// # The file
 ///
-/// Lines of text, and what they announce. Each line is `MICROSECONDS REQUEST WHAT BYTES`: the time since the recording began, the
-/// number of the request, from 1 on, what came, and how many bytes follow behind the line, which a line feed ends.
+/// The file consists of header lines, each followed by a body. A header line is `MICROSECONDS REQUEST TYPE BYTES`: the
+/// time since the start of the recording, the number of the request starting from 1, the type of the entry, and the
+/// length of the body. The body ends with a line feed.
 ///
-/// | what | what follows |
+/// | type | body |
 /// |---|---|
-/// | `SOURCE` | the resource, as JSON; it comes first |
-/// | `LIST`, `WATCH` | a request is sent: what it asks for, as JSON, with its namespace if that is another than the source's |
-/// | `OPENED` | the server has taken it up |
-/// | `ITEM` | an object of a list, as it came |
-/// | `METADATA` | the list's own metadata, as JSON |
-/// | `ADDED`, `MODIFIED`, `DELETED` | the object of an event, as it came |
-/// | `OVERSIZED-ITEM`, `OVERSIZED-ADDED` and so on | of an object that was too large to be held, what was found, as JSON |
+/// | `SOURCE` | the resource, as JSON; always the first entry |
+/// | `LIST`, `WATCH` | the options of a request, as JSON, with its namespace if that differs from the source's |
+/// | `OPENED` | the server accepted the request |
+/// | `ITEM` | an object of a list, as it arrived |
+/// | `METADATA` | the metadata of the list, as JSON |
+/// | `ADDED`, `MODIFIED`, `DELETED` | the object of an event, as it arrived |
+/// | `OVERSIZED-ITEM`, `OVERSIZED-ADDED` and so on | what is known of an object that was too large, as JSON |
 /// | `BOOKMARK`, `INITIAL-EVENTS-END` | the revision |
-/// | `ERROR` | the server's status, as JSON |
-/// | `FAILED` | why the request or its stream failed, as JSON |
-/// | `END` | the stream ended well; of a request without it, nobody wanted to hear the rest |
-/// | `FULL` | the bound is reached, and nothing more was written |
-/// | `LOST` | why nothing more could be written, in a few words; what may stand behind it is left over |
+/// | `ERROR` | the status of the server, as JSON |
+/// | `FAILED` | the error of the request or its stream, as JSON |
+/// | `END` | the stream ended normally; a request without it was abandoned |
+/// | `FULL` | the size limit was reached, and recording stopped |
+/// | `LOST` | why recording stopped, in a few words; ignore anything behind it |
 ///
-/// It is written by a thread of its own, through a buffer, which is emptied into the file whenever nothing more is there for now. No source
-/// waits for it. If the disk fails or is full, or so slow that 64 MiB are on the way to it, the recording ends there: it has no holes. A
-/// warning says so once, as do its last line, unless the disk has no room for that either, and [`written`](Self::written); nobody else
-/// notices.
+/// A dedicated thread writes through a buffer, and flushes the buffer whenever no more entries wait. The source never
+/// waits for it. If the disk fails, is full, or is so slow that 64 MiB wait to be written, recording stops, so it has
+/// no gaps. A warning is logged once, and the last entry says so unless the disk has no space for it.
+/// [`written`](Self::written) returns the error. Nothing else is affected.
 ///
 /// # Examples
 ///
@@ -94,7 +95,7 @@ pub struct Recorder<L> {
 struct Log {
     path: PathBuf,
     resource: ApiResource,
-    /// That of the first source.
+    /// The namespace of the first source.
     namespace: Option<String>,
     began: Instant,
     calls: AtomicU64,
@@ -102,11 +103,12 @@ struct Log {
 }
 
 impl<L: ListWatch> Recorder<L> {
-    /// Records what `list_watch` tells into a new file, of `limit` bytes at most.
+    /// Records the responses of `list_watch` in a new file of at most `limit` bytes.
     ///
     /// # Errors
     ///
-    /// The file cannot be made, or is there: no recording takes the place of another one. Or the operating system gives no thread.
+    /// Fails if the file cannot be created or already exists, since a recording never overwrites another one, or if the
+    /// operating system cannot start a thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -121,8 +123,8 @@ impl<L: ListWatch> Recorder<L> {
         Ok(Self { list_watch, log: Arc::new(log) })
     }
 
-    /// Records what another source of the same resource tells into the same file: that of each namespace, for an informer
-    /// [of several](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] tells it once more.
+    /// Records the responses of another source of the same resource in the same file, for an informer [of several
+    /// namespaces](crate::SharedInformer::of_namespaces). [`Recording::in_namespace`] replays them.
     ///
     /// ```
     /// use pintle_informer::{InformerConfig, Namespaces, Recorder, SharedInformer};
@@ -151,18 +153,19 @@ impl<L: ListWatch> Recorder<L> {
     ///
     /// # Panics
     ///
-    /// If it is a source of another resource: the file says of one alone what its objects are.
+    /// Panics if it is a source of another resource: a file describes only one.
     pub fn record<M: ListWatch<Object = L::Object>>(&self, list_watch: M) -> Recorder<M> {
         let (known, other) = (self.log.resource.gvr(), list_watch.api_resource().gvr());
-        assert!(known == other, "a recording of {known} cannot have {other} in it");
+        assert!(known == other, "a recording of {known} cannot contain {other}");
         Recorder { list_watch, log: self.log.clone() }
     }
 
-    /// Ready when the recording is complete: its recorders are gone, as with the end of their informer, and all that they told is in the file.
+    /// Completes when the recording is complete: all its recorders were dropped, for example by the end of their informer, and all entries
+    /// are in the file.
     ///
     /// # Errors
     ///
-    /// Why the recording ends before that, unless it has reached its bound.
+    /// Returns the error that stopped the recording. Reaching the size limit is not an error.
     ///
     /// # Cancel safety
     ///
@@ -202,7 +205,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 }
 
-/// A stream that is written down as it is read.
+/// A stream that is recorded while it is read.
 #[derive(Debug)]
 pub struct Recorded<S, I> {
     stream: S,
@@ -233,7 +236,7 @@ impl Log {
         asked
     }
 
-    /// A new request.
+    /// Records a new request and returns its number.
     fn call(&self, record: Record) -> u64 {
         let mut call = 0;
         self.lines.write(|| {
@@ -243,7 +246,7 @@ impl Log {
         call
     }
 
-    /// What came of a request.
+    /// Records the answer to a request.
     fn opened<S>(&self, call: u64, answer: Result<S, ApiError>) -> Result<S, ApiError> {
         let record = match &answer {
             Ok(_) => Record::Opened,

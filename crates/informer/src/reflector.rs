@@ -1,4 +1,4 @@
-//! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
+//! A state machine that lists and watches a resource.
 
 mod initial;
 mod list;
@@ -19,55 +19,57 @@ use self::watch::Stream;
 use crate::cache::version::is_older;
 use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 
-/// The shortest time for which a watch is asked for, be it configured to less: client-go's rule.
+/// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// For how long, and how often in that time, a server has to tell an older state than it told before, until that counts as its own.
+/// How long, and how often in that time, a server has to return an older state until the reflector accepts it.
 const INSISTS_FOR: Duration = Duration::from_secs(60);
 const INSISTS: u32 = 3;
 
-/// Follows one resource: lists it, watches it from there on, and begins anew where the server has lost track.
+/// Follows one resource: lists it, watches it from there on, and lists again if the server no longer has its revision.
 ///
-/// It is a state machine without I/O and without a clock. [`start`](Self::start) gives the first [`Command`]; whoever drives
-/// it carries the command out and tells the result to [`step`](Self::step), which gives the next. What there is to store
-/// comes as [`Output`]s on the way.
+/// It is a state machine without I/O and without a clock. [`start`](Self::start) returns the first [`Command`]. The
+/// driver executes the command and passes the result to [`step`](Self::step), which returns the next command. Changes
+/// to store are returned as [`Output`]s.
 ///
-/// | State | What comes | What follows |
+/// | state | event | next |
 /// |---|---|---|
 /// | streaming list | the bookmark that ends it | output, watch on the same stream |
 /// | streaming list | connection refused, 429, another error with a `Retry-After` | delay, streaming list |
 /// | streaming list | expired or too large revision | streaming list of the newest state |
-/// | streaming list | another error, nothing new for too long, three unfinished streams | list |
+/// | streaming list | another error, no new object for too long, three unfinished streams | list |
 /// | list | the last page | output, open watch |
-/// | list, streaming list | all of it, as of an older revision than is known | delay, new round that asks for the newest state |
-/// | list, streaming list | the same, at least three times and for a minute | output, as of any other list |
+/// | list, streaming list | complete, but older than a known revision | delay, new round that asks for the newest state |
+/// | list, streaming list | the same, at least three times over a minute | output, as for any other list |
 /// | list | a later page expired | the whole list in one page |
 /// | list | expired or too large revision | list of the newest state |
 /// | list | another error | delay, new round |
 /// | open watch | connection refused, 429 | delay, open watch |
 /// | open watch | no answer, up to five times in a row | delay, open watch |
 /// | open watch | another error | delay, new round |
-/// | watch | its end, a cut connection, silence past its time | open watch at the last revision; without revisions, list |
-/// | watch | its end within 1 s without any news | delay, open watch at the last revision |
+/// | watch | end, cut connection, silence for too long | open watch at the last revision; without revisions, list |
+/// | watch | end within 1 s without any event | delay, open watch at the last revision |
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
-/// Delays grow from one to the next, and start over after a success. A watch has done its work if it lasted for a second, or
-/// brought news and is not one of many short ones in a row. A list has done its work when it is complete; but after a watch
-/// failed, only another watch can show that watches work again, so that a server that lets nobody watch is not asked for one
-/// list after the other.
+/// Delays grow and are reset after a success. A watch is successful if it lasted for a second, or if it delivered an
+/// event and is not one of many short watches in a row. A complete list is successful. But after a watch failed, only a
+/// successful watch resets the delays. Otherwise a server that allows no watches would receive one list after the
+/// other.
 ///
-/// A new round begins with the streaming list, where that is on and has not failed of late, and else with the list: at the last
-/// revision, so that it never goes back in time, and only if the server does not have that, of the newest state. The first list takes
-/// what the server's cache holds, but nothing [older than it is told](ReflectorConfig::not_older_than).
+/// A new round starts with a streaming list, if that is enabled and has not failed recently, and otherwise with a list.
+/// It asks for the last revision, so that the state never goes back in time. If the server does not have that revision,
+/// it asks for the newest state. The first list accepts any state in the cache of the server that is not older than
+/// [`not_older_than`](ReflectorConfig::not_older_than).
 ///
-/// A server that was restored from a backup has an older state for good. It is believed once it has told so for a minute, asked for its
-/// newest state each time; nothing else makes what is output go back. What was made since the backup is then missing from the list, and
-/// an object that was made anew is told from the one before by its uid.
+/// A server that was restored from a backup stays behind the known revision. The reflector accepts its state once the
+/// server has repeated it for a minute, although it was asked for its newest state. Nothing else makes the output go
+/// back. Objects that were created after the backup are then missing from the list, and the uid distinguishes a
+/// re-created object from the previous one.
 ///
-/// A resource that does not exist is waited for with the same delays, and nothing that was output is taken back: its definition may be
-/// on its way, and a server that has just started may not know of it yet. If it was deleted, its objects were deleted first, and the watch
-/// told so; and if it comes back, the next list tells what is there then.
+/// If the resource does not exist, the reflector retries with the same delays and keeps what was output: its definition
+/// may be added later, and a server that has just started may not know it yet. If the definition was deleted, the watch
+/// has reported the deletion of its objects before. If it comes back, the next list contains the current objects.
 ///
 /// # Examples
 ///
@@ -93,120 +95,122 @@ const INSISTS: u32 = 3;
 pub struct Reflector<T> {
     config: ReflectorConfig,
     delays: Backoff,
-    /// A watch has failed, and none has done its work since.
+    /// A watch failed, and none was successful since.
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// Up to where everything has been output. Empty before the first list.
+    /// The revision up to which everything was output. Empty before the first list.
     resource_version: String,
-    /// Up to where the same server told others, before it was asked here. Empty: nobody.
-    told_others: String,
-    /// The server does not have that revision: ask for the newest.
+    /// The newest revision that other reflectors saw on the same server before this one started. Empty if there is
+    /// none.
+    known_elsewhere: String,
+    /// The server does not have that revision, so the next request asks for the newest state.
     version_unavailable: bool,
-    /// How often it has told a state that is older than that revision, and since when. None: what it told last was not.
+    /// How often the server has returned an older state in a row, and since when.
     older: Option<(u32, Instant)>,
-    /// The server pages lists that its cache should have answered in one piece, so it has none, and pages are welcome.
+    /// The server returned pages for a list that its cache should have answered at once, so it has no cache, and lists
+    /// use pages.
     is_paginated: bool,
-    /// The server does not finish streaming lists, and is not asked for one until then.
+    /// The server does not finish streaming lists, so they are off until then.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
-    /// Streaming lists in a row that ended unfinished.
+    /// The number of unfinished streaming lists in a row.
     unfinished: u32,
-    /// Tries in a row to open a watch that got no answer.
+    /// The number of unanswered watch requests in a row.
     unanswered: u32,
-    /// Watches in a row that ended when they had hardly begun.
+    /// The number of short watches in a row.
     short_watches: u32,
-    /// How far apart bookmarks are, as far as that is known.
+    /// The time between bookmarks, if known.
     bookmark_gap: Option<Duration>,
-    /// Watches that fell silent since the last bookmark.
+    /// The number of watches that fell silent since the last bookmark.
     silent_watches: u32,
-    /// What keeps it from going on, and since when.
+    /// The current failure, and the time of the first failure in a row.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
-/// What to do next for a [`Reflector`], and with what to answer.
+/// The next action for the driver of a [`Reflector`], and the input that answers it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// List a page: [`Input::Listed`].
+    /// List a page. Answered by [`Input::Listed`].
     List(ListOptions),
-    /// Open a watch, in place of the one before: [`Input::Opened`].
+    /// Open a watch that replaces the current one. Answered by [`Input::Opened`].
     Watch(WatchOptions),
-    /// Wait for the next event of the watch: [`Input::Received`], or [`Input::TimedOut`] when the time has come.
+    /// Wait for the next event of the watch. Answered by [`Input::Received`], or by [`Input::TimedOut`] at the
+    /// deadline.
     Read {
-        /// When to give the watch up.
+        /// The deadline.
         until: Instant,
     },
-    /// Drop the watch, if one is open, and wait: [`Input::Woke`].
+    /// Drop the watch, if one is open, and wait. Answered by [`Input::Woke`].
     Sleep(Duration),
 }
 
-/// What came of a [`Command`].
+/// The result of a [`Command`].
 #[derive(Debug)]
 pub enum Input<T> {
     /// The answer to a list.
     Listed(Result<List<T>, ApiError>),
-    /// Whether the server took up the watch.
+    /// Whether the server accepted the watch.
     Opened(Result<(), ApiError>),
-    /// An event, a failure of the stream, or its end.
+    /// An event, an error of the stream, or its end (`None`).
     Received(Option<Result<WatchEvent<T>, ApiError>>),
-    /// Nothing was received in time.
+    /// The deadline has passed.
     TimedOut,
-    /// The delay is over.
+    /// The delay has passed.
     Woke,
 }
 
-/// What there is to store.
+/// A change to store.
 ///
-/// Each comes with the revision up to which everything has been output with it. It is as the server told it, whatever becomes of the
-/// objects, and never older than the one before, as far as that can be told: revisions that are numbers are compared as such. It is empty
-/// where the server tells none.
+/// Each has the revision up to which everything was output. The revision is the one that the server sent, even if the
+/// object was changed, and it never decreases as long as revisions are numbers. It is empty if the server sends none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
-    /// These are all objects.
+    /// Replaces all objects.
     Replaced {
         /// The objects.
         objects: Vec<T>,
         /// The revision.
         resource_version: String,
     },
-    /// The object is new, as far as the server knows what we know.
+    /// An object was added.
     Added {
         /// The object.
         object: T,
         /// The revision.
         resource_version: String,
     },
-    /// The object changed.
+    /// An object was updated.
     Updated {
-        /// The object as it is now.
+        /// The new state.
         object: T,
         /// The revision.
         resource_version: String,
     },
-    /// The object is gone.
+    /// An object was deleted.
     Deleted {
         /// Its last state.
         object: T,
         /// The revision.
         resource_version: String,
     },
-    /// Nothing else changed.
+    /// The revision advanced without a change.
     Bookmark {
         /// The revision.
         resource_version: String,
     },
 }
 
-/// The outcome of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub struct Step<T> {
-    /// What there is to store, before the command is carried out.
+    /// The change to store before the command is executed.
     pub output: Option<Output<T>>,
-    /// What went wrong, for the log. It need not delay anything.
+    /// The failure to log. It does not necessarily cause a delay.
     pub error: Option<ReflectorError>,
     /// What to do next.
     pub command: Command,
-    /// What came of a list that is given up. It is of no use, and may take long to drop.
+    /// The objects of an abandoned list. They are not needed, but may take long to drop.
     pub discarded: Vec<T>,
 }
 
@@ -221,14 +225,14 @@ enum Phase<T> {
         timeout: Duration,
     },
     Watching(Stream),
-    /// Until then; for ever, where the clock does not reach that far.
+    /// `until` is `None` if the clock cannot represent it.
     Sleeping {
         then: Then,
         until: Option<Instant>,
     },
 }
 
-/// What follows a delay.
+/// The action after a delay.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Round,
@@ -237,16 +241,16 @@ enum Then {
 }
 
 impl<T: Object> Reflector<T> {
-    /// A reflector that has done nothing yet. The seed is for its delays and timeouts.
+    /// Creates a reflector. The seed determines its delays and timeouts.
     pub fn new(config: ReflectorConfig, seed: u64) -> Self {
         Self {
             delays: Backoff::new(config.backoff, seed),
             watch_failed: false,
-            // Another seed, so that the two do not go in step.
+            // Another seed, so that timeouts and delays are independent.
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
-            told_others: String::new(),
+            known_elsewhere: String::new(),
             version_unavailable: false,
             older: None,
             is_paginated: false,
@@ -262,21 +266,22 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// The same, for which nothing is news that is older than what the server told others.
-    pub(crate) fn after(self, told_others: String) -> Self {
-        Self { told_others, ..self }
+    /// Rejects states that are older than `known_elsewhere`, the newest revision that other reflectors saw on the same
+    /// server.
+    pub(crate) fn after(self, known_elsewhere: String) -> Self {
+        Self { known_elsewhere, ..self }
     }
 
-    /// What to do first.
+    /// Returns the first command.
     pub fn start(&mut self) -> Command {
         self.begin_round()
     }
 
-    /// Takes up what came of the last command.
+    /// Processes the result of the last command.
     ///
     /// # Panics
     ///
-    /// If the input does not answer the last command.
+    /// Panics if the input does not answer the last command.
     pub fn step(&mut self, now: Instant, input: Input<T>) -> Step<T> {
         let phase = std::mem::replace(&mut self.phase, Phase::Starting);
         match (phase, input) {
@@ -292,11 +297,13 @@ impl<T: Object> Reflector<T> {
             (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
             (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
             (Phase::Watching(stream), Input::TimedOut) => self.watch_timed_out(now, stream),
-            (phase, input) => panic!("{} does not answer what the reflector asked for during {phase:?}", input.name()),
+            (phase, input) => {
+                panic!("{} is not an answer to the command of the reflector in phase {phase:?}", input.name())
+            }
         }
     }
 
-    /// How it is getting on. A reflector by itself never stops.
+    /// Returns the state. A reflector alone never stops.
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -318,7 +325,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Up to where everything has been output; empty before the first list.
+    /// Returns the revision up to which everything was output. It is empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
@@ -338,7 +345,7 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Waits, since of `error` or, without one, since of something that is nobody's fault.
+    /// Delays the next action, because of `error` if there is one.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let asked = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -350,7 +357,7 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Waits since a watch could not be opened, or did not go well in the end.
+    /// Delays the next action after a failed watch.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
@@ -363,31 +370,31 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Nothing older is taken up; empty before anything is known.
+    /// Returns the lowest acceptable revision. It is empty if any revision is acceptable.
     fn floor(&self) -> &str {
-        let told = [&self.resource_version, &self.told_others];
-        told.into_iter().find(|told| !told.is_empty()).unwrap_or(&self.config.not_older_than)
+        let returned = [&self.resource_version, &self.known_elsewhere];
+        returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Why a list of that revision is not taken up, if it is not: it is older than the floor, and the server does not insist.
-    fn goes_back(&mut self, now: Instant, told: &str) -> Option<ReflectorError> {
-        if !is_older(told, self.floor()) {
+    /// Returns an error if a list of revision `returned` is too old. Accepts it if the server has repeated it often enough.
+    fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
+        if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // What it never told itself, it cannot take back.
-        let is_its_own = !self.resource_version.is_empty() || !self.told_others.is_empty();
+        // A server can only go back behind a revision that it returned itself.
+        let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= INSISTS && now.saturating_duration_since(since) >= INSISTS_FOR {
             self.older = None;
             return None;
         }
         self.older = Some((times, since));
         self.version_unavailable = true;
-        Some(ReflectorError::WentBack { told: told.into(), known: self.floor().into() })
+        Some(ReflectorError::WentBack { returned: returned.into(), known: self.floor().into() })
     }
 
-    /// In whole seconds, since that is what servers take.
+    /// In whole seconds, as servers expect it.
     fn watch_timeout(&mut self) -> Duration {
         let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())

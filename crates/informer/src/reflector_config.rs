@@ -1,14 +1,14 @@
-//! How a reflector is configured.
+//! Configuration of reflectors.
 
 use std::time::Duration;
 
 use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_ratelimit::BackoffConfig;
 
-/// How a [`Reflector`](crate::reflector::Reflector) lists and watches.
+/// Configures how a [`Reflector`](crate::reflector::Reflector) lists and watches.
 ///
-/// The defaults are client-go's, with these exceptions: streaming lists are off (client-go turned them on by default in 1.35), a silent
-/// watch is given up, and a list or a watch that gets no answer has a deadline.
+/// The defaults are client-go's, with these exceptions: streaming lists are off (client-go has them on by default since
+/// 1.35), a silent watch is reopened, and unanswered lists and watches have a deadline.
 ///
 /// # Examples
 ///
@@ -22,45 +22,48 @@ use pintle_ratelimit::BackoffConfig;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
-    /// Only objects whose labels match, in the server's eyes.
+    /// Selects objects by labels, on the server.
     pub label_selector: LabelSelector,
-    /// Only objects whose fields match, in the server's eyes.
+    /// Selects objects by fields, on the server.
     pub field_selector: FieldSelector,
-    /// The revision of which the first list must not be older: what this process, or the one before it, has seen or written.
-    /// Without it the first list is what the server has at hand, which may be from before that.
+    /// The minimum revision of the first list: a revision that this process, or the previous one, has seen or written.
+    /// Without it, the first list returns what the server has at hand, which may be older.
     ///
-    /// A server that lags behind it is asked for its newest state. Is that older too, the reflector waits for it, and
-    /// [says so](crate::ReflectorError::WentBack); of a server that was restored from an older backup, until its revisions have come that
-    /// far. Of a revision that is no number, it is left to the server. Empty, the default: any state will do.
+    /// If the server lags behind this revision, the reflector asks for the newest state. If that is older too, it waits
+    /// and reports [`WentBack`](crate::ReflectorError::WentBack). After a restore from an older backup, it waits until
+    /// the server has reached the revision again. A revision that is not a number is left to the server. Empty, the
+    /// default, accepts any state.
     pub not_older_than: String,
-    /// The most objects in a page of a list. None: 500 where paging costs the server nothing extra, and else all at once.
+    /// The page size of lists. `None` means 500 if pages cost the server nothing extra, and otherwise no pages.
     pub page_size: Option<u32>,
-    /// Whether to ask for the first state as a stream (`sendInitialEvents`), which takes less memory on both sides. Where the
-    /// server refuses or does not finish, the reflector lists, and does without streams for 10 minutes; for twice as long each time in
-    /// a row, up to 6 hours. Off by default, since a server too old to know of it costs `streaming_list_idle_timeout` before the
-    /// first list.
+    /// Whether to request the initial state as a stream (`sendInitialEvents`), which needs less memory on both sides.
+    /// If the server refuses or does not finish, the reflector lists, and pauses streams for 10 minutes, doubling up to
+    /// 6 hours. Off by default, because a server that is too old for streams delays the first list by
+    /// `streaming_list_idle_timeout`.
     pub streaming_list: bool,
-    /// For how long a streaming list may bring no object that it has not brought before. Then it counts as unfinished, and so it does when
-    /// the time of its watch is over.
+    /// How long a streaming list may deliver no new object. After that, or when the timeout of its watch has passed, it
+    /// counts as unfinished.
     pub streaming_list_idle_timeout: Duration,
-    /// How long a list may bring nothing, neither an answer nor a further part of a page, and how long the answer to a watch may take. After
-    /// that the connection counts as dead, and the request as failed. Two minutes by default, which is longer than a REST client of this
-    /// project waits; so this is for other sources.
+    /// How long a list may deliver nothing, neither an answer nor more of a page, and how long a watch request may be
+    /// unanswered. After that the connection counts as dead and the request as failed. The default is two minutes. This
+    /// is longer than the timeouts of this project's REST client, so it matters for other sources.
     pub list_idle_timeout: Duration,
-    /// The shortest time after which the server is asked to end a watch: one is chosen between this and twice as much. Less than 5
-    /// minutes, the default, is as much as that.
+    /// The minimum timeout of a watch. The reflector picks a timeout between this and twice as much. The default of 5
+    /// minutes is also the minimum.
     pub watch_timeout: Duration,
-    /// For how long a watch may bring nothing at all, not even a bookmark. After that the connection counts as dead, and the watch is
-    /// opened anew at the last revision, which costs one request.
+    /// How long a watch may deliver nothing, not even a bookmark. After that the connection counts as dead, and the
+    /// watch is reopened at the last revision, which costs one request.
     ///
-    /// None, the default: for `watch_grace` longer than bookmarks are apart, which a kube-apiserver sends about every minute; so a minute
-    /// and a half. Each watch that falls silent before the next bookmark comes makes it twice as long, so that a server which sends none is
-    /// asked in vain once or twice, until the time of the watch and `watch_grace` is less than that.
+    /// `None`, the default, means the time between bookmarks plus `watch_grace`. kube-apiserver sends bookmarks about
+    /// every minute, so this is a minute and a half. Each silent watch doubles the time until the next bookmark
+    /// arrives. So if a server sends no bookmarks, one or two watches are reopened in vain, until the timeout of the
+    /// watch plus `watch_grace` is shorter.
     pub watch_idle_timeout: Option<Duration>,
-    /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
+    /// How much longer than its timeout a watch may last. After that the connection counts as dead, and the watch is
+    /// reopened.
     pub watch_grace: Duration,
-    /// The delays after failures. They start over after a list that completed and a watch that did its work:
-    /// [`Reflector`](crate::reflector::Reflector) says which.
+    /// The delays after failures. They are reset after a complete list and a successful watch: see
+    /// [`Reflector`](crate::reflector::Reflector).
     pub backoff: BackoffConfig,
 }
 

@@ -1,5 +1,5 @@
-//! A look at the bytes of an object: who it is, and where what is left out of it stands. One pass, which ends with the metadata if
-//! nothing is left out after it.
+//! Scans the bytes of an object for its identity and for the fields to drop. Takes one pass, which ends after the
+//! metadata if no later fields are dropped.
 
 mod cursor;
 
@@ -11,16 +11,16 @@ use pintle_meta::ObjectKey;
 use self::cursor::Cursor;
 use crate::Projection;
 
-/// What to look for in the bytes of an object.
+/// A scanner for the fields of a projection.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    /// The names of fields, as a tree; the first is the root, the second the metadata.
+    /// The field names as a tree. The first node is the root, the second is the metadata.
     nodes: Vec<Node>,
 }
 
 type Node = Vec<(String, Action)>;
 
-/// What becomes of a field.
+/// The action for a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),
@@ -36,19 +36,19 @@ enum Field {
     ResourceVersion,
 }
 
-/// What was found in the bytes of an object.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// Where the texts of [`Field`] stand, without their quotes.
+    /// The positions of the strings of [`Field`], without quotes.
     texts: [Option<Range<usize>>; 4],
-    /// What is to be left out, in order, none over another.
+    /// The ranges to cut, in order and without overlaps.
     cuts: Vec<Range<usize>>,
 }
 
 const ROOT: usize = 0;
 const METADATA: usize = 1;
 
-/// What nests more deeply is for the decoder to refuse, as `serde_json` does at this depth.
+/// Deeper objects are left to the decoder, which rejects them: `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 impl Scanner {
@@ -85,11 +85,11 @@ impl Scanner {
         self.nodes[node].push((last.clone(), Action::Cut));
     }
 
-    /// Looks through the bytes of an object. None if they are no JSON object as far as they are looked at; their decoder has more to
-    /// say of that.
+    /// Scans the bytes of an object. Returns `None` if the scanned part is not a JSON object. The decoder then reports
+    /// the error.
     ///
-    /// What is not looked for is skipped: whether it is JSON is for the decoder, and of what is left out nobody asks. Of two fields
-    /// of one name within the metadata, the last one counts.
+    /// Other fields are skipped without validation: the decoder validates them unless they are dropped. If a field
+    /// occurs twice in the metadata, the last one counts.
     pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
         let ends_with_metadata = self.nodes[ROOT].len() == 1;
         let mut walk =
@@ -109,22 +109,22 @@ impl Scanner {
     }
 }
 
-/// The way through an object.
+/// The state of a scan.
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
-    /// The innermost last.
+    /// The innermost one is last.
     open: Vec<Open>,
     outline: Outline,
 }
 
-/// An object or array that is being looked through.
+/// An object or array that is being scanned.
 struct Open {
     node: usize,
     is_array: bool,
-    /// A member or item has come before, and a comma is due.
+    /// A member or item was read, so a comma must follow.
     has_begun: bool,
-    /// One of these stays.
+    /// A member or item was kept.
     has_kept: bool,
 }
 
@@ -135,7 +135,7 @@ impl Walk<'_> {
         (self.open.len() <= MAX_DEPTH).then_some(())
     }
 
-    /// Past the next member or item, or into it.
+    /// Moves past the next member or item, or into it.
     fn go_on(&mut self) -> Option<()> {
         let here = self.open.last_mut()?;
         let comma = self.cursor.at();
@@ -170,13 +170,14 @@ impl Walk<'_> {
         };
         match self.cursor.peek()? {
             b'{' => self.enter(node, false),
-            // An array is no metadata, whatever its items look like.
+            // The metadata cannot be an array.
             b'[' if node != METADATA => self.enter(node, true),
             _ => self.cursor.skip_value(),
         }
     }
 
-    /// Leaves out the member that begins at `start`, with the comma before it or, if nothing before it stays, the one behind.
+    /// Cuts the member that starts at `start`, together with the comma before it. If no earlier member is kept, cuts
+    /// the comma after it instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         self.cursor.skip_value()?;
@@ -198,23 +199,23 @@ impl Walk<'_> {
 }
 
 impl Outline {
-    /// The uid, if it is a text.
+    /// Returns the uid if it is a string.
     pub(crate) fn uid<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
         self.text(json, Field::Uid)
     }
 
-    /// The resourceVersion, if it is a text.
+    /// Returns the resourceVersion if it is a string.
     pub(crate) fn resource_version<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
         self.text(json, Field::ResourceVersion)
     }
 
-    /// The key, if there is a name.
+    /// Returns the key if there is a name.
     pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
         let name = self.text(json, Field::Name)?;
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
     }
 
-    /// The bytes without what is left out.
+    /// Returns the bytes without the cut ranges.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
@@ -239,7 +240,7 @@ fn action_of(node: &Node, name: &[u8]) -> Option<Action> {
     node.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, action)| *action)
 }
 
-/// The text between two quotes. None if it is no JSON, or no UTF-8.
+/// Returns the string between two quotes. `None` if it is not JSON or not UTF-8.
 fn unescaped(json: &[u8], text: Range<usize>) -> Option<Cow<'_, str>> {
     if json[text.clone()].contains(&b'\\') {
         return serde_json::from_slice(&json[text.start - 1..=text.end]).ok().map(Cow::Owned);

@@ -1,4 +1,4 @@
-//! Which objects of its source an informer follows; it may change while the informer runs.
+//! The selectors of an informer, which may change while it runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::ReflectorConfig;
 
-/// What the objects have to match.
+/// The selectors that objects have to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
 }
 
-/// The present selection.
+/// The current selectors of an informer.
 pub(crate) struct Selection {
     state: Mutex<State>,
 }
@@ -30,18 +30,19 @@ pub(crate) struct Selection {
 #[derive(Clone)]
 struct State {
     selectors: Selectors,
-    /// How often they have changed.
+    /// The number of changes so far.
     choice: u64,
-    /// Cancelled when they change.
+    /// Cancelled when the selectors change.
     changed: CancellationToken,
 }
 
-/// A source, of which only what is selected is seen. After a change its watch has expired, and so has each that is asked for before
-/// a list has told what is selected now: so a reflector lists, and what does not match any more is missing from the list.
+/// A source restricted to the current selectors. When they change, its watch expires, and so does each watch that is
+/// opened before the next list. So the reflector lists again, and objects that no longer match are missing from the
+/// list.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// By which the last list was begun.
+    /// The selectors of the last list.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
@@ -64,7 +65,7 @@ impl Selection {
         Self { state: Mutex::new(State { selectors, choice: 0, changed: CancellationToken::new() }) }
     }
 
-    /// Which choice of selectors it is: another number after each change.
+    /// Returns the number of changes so far.
     pub(crate) fn choice(&self) -> u64 {
         self.lock().choice
     }
@@ -93,12 +94,13 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// By which [choice](Selection::choice) the last list was begun.
+    /// The [choice](Selection::choice) of the last list.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }
 
-    /// The selectors for what follows: those of now where something begins, and else those of the last list.
+    /// Returns the selectors of the next request: the current ones if it begins a list, otherwise the selectors of the last
+    /// list.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if begins {
@@ -156,5 +158,5 @@ impl<E: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Unpin> Stream f
 }
 
 fn expired() -> ApiError {
-    Status::failure(410, Reason::Expired, "other objects were selected meanwhile").into()
+    Status::failure(410, Reason::Expired, "the selectors have changed").into()
 }

@@ -1,4 +1,4 @@
-//! The shared informer, as its users hold it.
+//! The shared informer.
 
 mod work;
 
@@ -29,15 +29,18 @@ use crate::{
     Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus, Transform,
 };
 
-/// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
+/// A local, live copy of the objects of one resource, shared by all readers and subscribers.
 ///
-/// Clones are handles to one informer. It runs from [`start`](Self::start) until [`shutdown`](Self::shutdown), or until the
-/// last handle is dropped. Subscriptions and listers do not keep it running, but for those of one that an
-/// [`InformerFactory`](crate::InformerFactory) shares.
+/// Clones are handles to one informer. It runs from [`start`](Self::start) until [`shutdown`](Self::shutdown), or until
+/// the last handle is dropped. Subscriptions and listers do not keep it running, unless an
+/// [`InformerFactory`](crate::InformerFactory) shares it.
 ///
-/// What it promises: the cache comes to hold what the server holds; changes of one object come in order, though states in
-/// between may be skipped; the cache and its indices change first, and then subscribers hear of it; subscribers do not wait
-/// for each other, and a slow one does not hold up the cache.
+/// # Guarantees
+///
+/// - The cache converges to the state of the server.
+/// - Changes of one object are delivered in order. States in between may be skipped.
+/// - The cache and its indices change before subscribers are notified.
+/// - Subscribers do not wait for each other, and a slow subscriber does not delay the cache.
 ///
 /// # Examples
 ///
@@ -63,13 +66,13 @@ use crate::{
 /// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
-    /// That of the subscriptions that are made by this handle.
+    /// The resync period of subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// None: it is no factory's, or this is the factory itself.
+    /// `None` if no factory shares the informer, or if this is the handle of the factory.
     user: Option<User>,
 }
 
-/// The future that runs an informer, made when it starts.
+/// The future that runs an informer. It is created on start.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -80,13 +83,13 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// Taken by the first start, or by a shutdown before it.
+    /// Taken by the first start, or by an earlier shutdown.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// What makes two informers of one type the same, but for the selectors, which may change.
+/// The identity of an informer of one type, apart from its selectors, which may change.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
     pub(crate) covered: Covered,
@@ -94,23 +97,23 @@ pub(crate) struct Scope<T> {
     pub(crate) transform: Option<Transform<T>>,
 }
 
-/// How an informer works, as far as that cannot be otherwise for one of its users.
+/// The settings of an informer that all its users share.
 pub(crate) struct Settings {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) metrics: Option<Arc<dyn Provider>>,
     pub(crate) seed: Option<u64>,
 }
 
-/// Which namespaces it covers.
+/// The namespaces that an informer covers.
 #[derive(PartialEq)]
 pub(crate) enum Covered {
-    /// One, or all there is.
+    /// One namespace, or all.
     Fixed(Option<String>),
     Several(Namespaces),
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// An informer of what `list_watch` gives. It does not run yet.
+    /// Creates an informer of the objects of `list_watch`. It is not started.
     pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -121,25 +124,27 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// An informer of what the sources of these namespaces give: `source` gives that of a namespace, or of all, by one list and one watch
-    /// each. It does not run yet.
+    /// Creates an informer of several namespaces. `source` returns the source of one namespace, or of all namespaces
+    /// for `None`. Each source uses one list and one watch. The informer is not started.
     ///
-    /// The set [may change](Namespaces::set) at any time. What is in a namespace that leaves is told as deleted; one that comes is listed,
-    /// and what is in it is told as added; the watches of the others go on. [`wait_for_sync`](Self::wait_for_sync) waits until those that
-    /// have come are there and those that have left are not, and [`states_by_namespace`](Self::states_by_namespace) tells how each is getting on; the informer's
-    /// [`state`](Self::state) is synced when all are, and tells the trouble that has lasted longest.
+    /// The set of namespaces [may change](Namespaces::set) at any time. Objects of a removed namespace are deleted from
+    /// the cache. An added namespace is listed, and its objects are added. Watches of other namespaces continue.
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until added namespaces are complete and removed namespaces are
+    /// gone. [`states_by_namespace`](Self::states_by_namespace) returns the state of each. The [`state`](Self::state)
+    /// of the informer is synced when all namespaces are, and otherwise shows the failure that has lasted longest.
     ///
-    /// Namespaces come independently: each is as the server held it at some revision, and what the cache holds of several may be of
-    /// several. Its revision is that of the namespace that is furthest behind, so that a [wait](Lister::wait_for) for one's own write may
-    /// have to wait for a quiet namespace's next bookmark; a namespace that cannot be listed keeps it where it is, and keeps all who wait
-    /// waiting.
+    /// Namespaces are independent: each is as the server held it at some revision, and these revisions may differ. The
+    /// revision of the cache is the lowest revision of its namespaces. So a [wait](Lister::wait_for) for a
+    /// write may have to wait for the next bookmark of a quiet namespace. A namespace that cannot be listed stops the
+    /// revision, and all such waits.
     ///
-    /// Who needs many of them of a large cluster asks for less by a selector over all: each costs the server a watch.
+    /// Each namespace costs the server a watch. For many namespaces of a large cluster, use all namespaces with a
+    /// selector instead.
     ///
     /// # Panics
     ///
-    /// If `source` does. A source that is of another namespace than it was asked for ends the informer, as a
-    /// [panic](StopCause::Panicked) of it does.
+    /// Panics if `source` panics. If it returns a source of another namespace than requested, the informer ends, as
+    /// after a [panic](StopCause::Panicked) of a source.
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -152,10 +157,10 @@ impl<T: Object> SharedInformer<T> {
         let work = Arc::new(Work::new(&one, Covered::Several(namespaces.clone()), config));
         let make = {
             let work = work.clone();
-            move |place: &Place, told_others| {
+            move |place: &Place, known_elsewhere| {
                 let source = source(place.as_deref());
                 assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
-                work.driver(place, source, told_others)
+                work.driver(place, source, known_elsewhere)
             }
         };
         let (publisher, whole) = (work.publisher.clone(), work.whole.clone());
@@ -163,16 +168,16 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| followers.follow(stop))
     }
 
-    /// Starts it, in a task of its own. Without effect if it was started or shut down before. When its runtime goes, it ends, as after
-    /// a [`stop`](Self::stop).
+    /// Starts the informer in a task of its own. Does nothing if it was started or shut down before. The informer ends
+    /// when its runtime shuts down, as after [`stop`](Self::stop).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime; then it can be started yet.
+    /// Panics outside of a tokio runtime. The informer can still be started afterwards.
     pub fn start(&self) {
-        // First of all, so that a start outside of a runtime leaves it as it was.
+        // First, so that a start outside of a runtime changes nothing.
         let runtime = tokio::runtime::Handle::current();
-        // For who shuts it down between these two.
+        // A concurrent shutdown waits for the task from here on.
         let _starting = self.owner.tasks.token();
         let launch = self.owner.launch().take();
         if let Some(launch) = launch {
@@ -180,43 +185,43 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Tells it to stop, for all who share it, and does not wait.
+    /// Tells the informer to stop, for all its users. Does not wait.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
-    /// Stops it, for all who share it, and waits until its task has ended. Subscriptions end after what they still hold;
-    /// listers go on to give what the cache held last.
+    /// Stops the informer, for all its users, and waits until its task has ended. Subscriptions end after the events
+    /// that they still hold. Listers keep returning the last content of the cache.
     ///
     /// # Cancel safety
     ///
-    /// It is told to stop at the first poll, and stops even if the future is dropped then.
+    /// The informer begins to stop at the first poll, even if the future is dropped afterwards.
     pub async fn shutdown(&self) {
         self.owner.stop();
         self.owner.tasks.close();
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes, with the resync period of this handle's configuration, unless the subscription [gets another](Subscription::set_resync). It costs the
-    /// same however much there is.
+    /// Subscribes with the resync period of this handle's configuration, unless the subscription [sets another
+    /// one](Subscription::set_resync). The cost does not depend on the number of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
-    /// Subscribes to each change, in the order of all, as long as no more than `bound` wait. What becomes of more,
-    /// [`Subscription`] says. Objects that are there at the beginning come in the order of
-    /// the first list, and for who comes later in no particular order.
+    /// Subscribes to every change, in the order of all changes, as long as at most `bound` changes wait. See
+    /// [`Subscription`] for what happens beyond that. The initial objects arrive in the order of the first list, or in
+    /// no particular order if the first list was earlier.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
 
-    /// Subscribes to the newest state of each object, with the informer's resync period.
+    /// Subscribes to the newest state of each object, with the resync period of this handle's configuration.
     pub fn subscribe_newest(&self) -> NewestSubscription<T> {
         NewestSubscription::new(self.queue(Delivery::Newest))
     }
 
     fn subscription(&self, delivery: Delivery) -> Subscription<T> {
-        Subscription::new(self.queue(delivery), self.owner.publisher.resyncs_changed.clone())
+        Subscription::new(self.queue(delivery), self.owner.publisher.resyncs_changed.clone(), self.name().into())
     }
 
     fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {
@@ -224,18 +229,21 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
-    /// How its subscribers are getting on, in the order in which they came.
+    /// Returns the status of all subscriptions, in the order of their creation.
     pub fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         self.owner.publisher.subscriptions()
     }
 
-    /// Read access to the cache.
+    /// Returns read access to the cache.
     pub fn lister(&self) -> Lister<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
-    /// later, or fails, is not taken up: it shows among the [`undecodable`](Lister::undecodable) ones, and its last good state stays.
+    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    ///
+    /// If `function` fails or panics on a later object, the object is stored without values in this index. All other reads find it. The
+    /// failure is logged, counted in `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
+    /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///
@@ -253,20 +261,20 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache has held the whole resource once, in the [namespaces](Self::of_namespaces) and with the
-    /// [selectors](Self::set_selectors) that are asked for by then: so it is what to wait for after a change of these, too. It waits for as
-    /// long as the server refuses: look at [`state`](Self::state) for the reason, or put a timeout around it.
+    /// Waits until the cache has held the whole resource once, with the current [namespaces](Self::of_namespaces) and
+    /// [selectors](Self::set_selectors). Call it again after changing these. It waits as long as the server refuses:
+    /// read [`state`](Self::state) for the reason, or add a timeout.
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer ends before, or has ended, be it after it had synced.
+    /// [`NotSynced`] if the informer has ended, even if it was synced before.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // With what is asked for by then: what has been taken out meanwhile never comes.
+        // The current namespaces and selectors count: a removed namespace never completes.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
@@ -275,24 +283,25 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// How it is getting on.
+    /// Returns the state of the informer.
     pub fn state(&self) -> InformerState {
         self.owner.whole.state()
     }
 
-    /// Returns a watch of its states: [`InformerState`] says which changes wake.
+    /// Returns a watch of the states. [`InformerState`] lists the changes that wake it.
     pub fn states(&self) -> StateWatch {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Follows other objects from now on, for all handles to this informer: those whose labels and fields match. It lists anew, so that those which
-    /// do not match any more are told as deleted, and the cache is what was selected before until it is what is selected now:
-    /// [`wait_for_sync`](Self::wait_for_sync) waits for that, and so do [waits](Lister::wait_for) for a revision.
+    /// Changes the selectors, for all handles to this informer. The informer lists again, and objects that no longer
+    /// match are deleted. Until then the cache keeps the old selection. [`wait_for_sync`](Self::wait_for_sync) and
+    /// [waits](Lister::wait_for) for a revision wait for the new selection.
     ///
     /// # Errors
     ///
-    /// [`SelectorsShared`], and nothing changes, if the informer comes from an [`InformerFactory`](crate::InformerFactory): other callers
-    /// asked for the objects that it follows. Ask the factory for an informer with the new selectors instead.
+    /// [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because other
+    /// callers rely on its selection. Nothing changes then. Ask the factory for an informer with the new selectors
+    /// instead.
     ///
     /// # Examples
     ///
@@ -328,14 +337,15 @@ impl<T: Object> SharedInformer<T> {
         Ok(())
     }
 
-    /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source; or it comes
-    /// from an [`InformerFactory`](crate::InformerFactory), so that only the holders of the set that it was asked for with may change it.
+    /// Returns the [namespaces](Self::of_namespaces) of the informer, to read or change them. `None` if the informer
+    /// has a single source. Also `None` if it comes from an [`InformerFactory`](crate::InformerFactory): only holders
+    /// of the set that was passed to the factory may change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
-    /// How each namespace is getting on that it [follows](Self::of_namespaces) one by one, from its start on. One that was just put in or
-    /// taken out may not show yet.
+    /// Returns the state of each namespace of an informer [of several namespaces](Self::of_namespaces) that has
+    /// started. A namespace that was just added or removed may not be visible yet.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -344,12 +354,12 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Whether it was started, or stopped before.
+    /// Whether it was started, or stopped before the start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
 
-    /// In the hands of that user of a factory's.
+    /// Returns a handle for a user of a factory.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }
     }
@@ -362,12 +372,12 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.on_error
     }
 
-    /// What the objects are.
+    /// Returns the resource of the objects.
     pub fn resource(&self) -> &ApiResource {
         &self.owner.scope.resource
     }
 
-    /// The name it goes by in logs and metrics.
+    /// Returns the name in logs and metrics.
     pub fn name(&self) -> &str {
         &self.owner.name
     }
@@ -394,7 +404,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends it for good. A driver that runs ends what depends on it by itself.
+    /// Ends the informer for good. A running driver cleans up by itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -437,14 +447,14 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Few programs mean to hold what all Secrets of a cluster say.
+    /// Warns if the informer caches the data of all Secrets of a cluster, which few programs intend.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
         if is_secret && all && !self.projection.leaves_out(&["data"]) {
             tracing::warn!(
                 informer,
-                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
+                "this informer caches all Secrets of the cluster: set a namespace or a selector, or drop their data"
             );
         }
     }
@@ -464,7 +474,7 @@ impl<T> PartialEq for Scope<T> {
     }
 }
 
-/// `Pod` of `k8s_openapi::api::core::v1::Pod`, and `Compact<Pod>` of such pods.
+/// Shortens the paths in a type name: `Pod` for `k8s_openapi::api::core::v1::Pod`, `Compact<Pod>` for a compact pod.
 fn short_name(type_name: &str) -> String {
     let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
     paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()

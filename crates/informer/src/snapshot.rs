@@ -1,4 +1,4 @@
-//! What a cache held at one moment.
+//! Snapshots of caches.
 
 mod view;
 
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::{Pin, Reading};
 use crate::{NAMESPACE_INDEX, UnknownIndex};
 
 pub use view::{View, Viewed};
 
-/// All that was in a cache at one moment: objects and indices, which agree. It does not change any more.
+/// The objects and indices of a cache at one moment. A snapshot never changes.
 ///
-/// Taking one costs the same however much there is, and so does a clone; neither holds up the cache. What was superseded or deleted
-/// since then is in memory for as long as there is a snapshot that shows it. So a snapshot is for a piece of work, not for ever; the
-/// last one that shows something gives it back as it is dropped.
+/// Creating or cloning a snapshot costs the same for any number of objects and does not block the cache. Objects that
+/// were replaced or deleted since stay in memory as long as a snapshot contains them. So use a snapshot for one piece
+/// of work and then drop it.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub use view::{View, Viewed};
 /// }
 /// ```
 pub struct Snapshot<T> {
-    pin: Pin<Guarded<T>>,
+    pin: Pin<CatchDrop<T>>,
     indices: Arc<Vec<Index<T>>>,
     resource_version: String,
 }
@@ -59,49 +59,48 @@ pub struct Snapshot<T> {
 pub struct Difference<T> {
     /// Its key.
     pub key: ObjectKey,
-    /// What the older one has. `None`: nothing.
+    /// The object in the older snapshot. `None` if there was none.
     pub old: Option<Arc<T>>,
-    /// What the newer one has. `None`: nothing.
+    /// The object in the newer snapshot. `None` if there is none.
     pub new: Option<Arc<T>>,
 }
 
 impl<T> Snapshot<T> {
-    pub(crate) fn new(pin: Pin<Guarded<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
+    pub(crate) fn new(pin: Pin<CatchDrop<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
         Self { pin, indices, resource_version }
     }
 
-    /// What it keeps of its cache.
-    pub(crate) fn into_pin(self) -> Pin<Guarded<T>> {
+    pub(crate) fn into_pin(self) -> Pin<CatchDrop<T>> {
         self.pin
     }
 
-    /// The object of that key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key).map(Guarded::into_arc)
+        self.pin.get(key).map(CatchDrop::into_arc)
     }
 
-    /// The objects, in no particular order. They are read as they are asked for, a few at a time.
+    /// Returns an iterator over the objects, in no particular order. It reads a few objects at a time.
     pub fn iter(&self) -> Iter<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object, in no particular order: client-go's `ListAll`. It is the fastest way to look at all of
-    /// them, since no reference is counted.
+    /// Calls `each` with every object, in no particular order: client-go's `ListAll`. This is the fastest way to read
+    /// all objects, because it clones no `Arc`.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| each(object));
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.pin.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>>
     where
         T: Object,
@@ -117,21 +116,22 @@ impl<T> Snapshot<T> {
         selected
     }
 
-    /// The objects of a namespace, in no particular order.
+    /// Returns the objects of a namespace, in no particular order.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 
-    /// The objects that have `value` in the index `name`, in no particular order.
+    /// Returns the objects that have `value` in the index `name`, in no particular order.
     ///
     /// # Errors
     ///
-    /// [`UnknownIndex`], which tells the names that there are. An index that was added later is none of them.
+    /// [`UnknownIndex`], which lists the existing names, if there is no such index. An index that was added after the
+    /// snapshot does not exist in it.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         Ok(self.pin.of_term(self.index(name)?, value, |_, object| Some(Arc::clone(object))))
     }
 
-    /// The keys of the objects that have `value` in the index `name`, in order.
+    /// Returns the keys of the objects that have `value` in the index `name`, in order.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<T> Snapshot<T> {
         Ok(keys)
     }
 
-    /// The values that the index `name` knows, in order.
+    /// Returns all values in the index `name`, in order.
     ///
     /// # Errors
     ///
@@ -151,17 +151,17 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// The revision up to which the cache had all changes; empty before the first list.
+    /// Returns the revision up to which the cache had all changes. It is empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// What is different here from what it was at `since`, in the order of the keys; deletions are among it. An object that was written
-    /// anew is, even if nothing in it has changed.
+    /// Returns the objects that differ from the older snapshot `since`, in the order of the keys, deletions included.
+    /// An object that was stored again counts as different even if its content is equal.
     ///
     /// # Panics
     ///
-    /// If `since` is a snapshot of another cache.
+    /// Panics if `since` is a snapshot of another cache.
     pub fn diff(&self, since: &Self) -> Vec<Difference<T>> {
         assert!(self.pin.is_of_the_store_of(&since.pin), "snapshots of two caches cannot be compared");
         let differences = self.pin.differences(&since.pin).into_iter();
@@ -208,13 +208,13 @@ impl<T> IntoIterator for &Snapshot<T> {
     }
 }
 
-/// The objects of a [`Snapshot`], which is there for as long as this is.
+/// An iterator over the objects of a [`Snapshot`]. It keeps the snapshot alive.
 pub struct Iter<T> {
-    objects: Reading<Guarded<T>, Guarded<T>>,
+    objects: Reading<CatchDrop<T>, CatchDrop<T>>,
 }
 
-fn difference<T>((key, old, new): (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>)) -> Difference<T> {
-    Difference { key, old: old.map(Guarded::into_arc), new: new.map(Guarded::into_arc) }
+fn difference<T>((key, old, new): (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>)) -> Difference<T> {
+    Difference { key, old: old.map(CatchDrop::into_arc), new: new.map(CatchDrop::into_arc) }
 }
 
 impl<T> Iterator for Iter<T> {
@@ -223,6 +223,6 @@ impl<T> Iterator for Iter<T> {
     fn next(&mut self) -> Option<Arc<T>> {
         let next = self.objects.next(|_, object| Some(object.clone()));
         drop(self.objects.take_spent());
-        next.map(Guarded::into_arc)
+        next.map(CatchDrop::into_arc)
     }
 }

@@ -1,4 +1,4 @@
-//! How an informer is getting on.
+//! The state of an informer.
 
 use std::fmt;
 use std::mem::discriminant;
@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::ReflectorError;
 
-/// How an informer is getting on.
+/// The state of an informer.
 ///
-/// A missing custom resource or a missing permission does not stop an informer, since either may come yet: it shows as
-/// [`Degraded`](Self::Degraded), with the server's answer as the cause.
+/// A missing custom resource or a missing permission does not stop an informer, since either may be added later. The
+/// state is then [`Degraded`](Self::Degraded), with the answer of the server as its cause.
 ///
-/// Who [watches](crate::SharedInformer::states) it is woken when it becomes another state, and for each failure and each new try. How far a
-/// list has come, and the revision, are as of now whenever somebody looks; they wake nobody.
+/// A [watch](crate::SharedInformer::states) of the state wakes when the variant changes, and for each failure and each
+/// retry. The progress of a list and the revision are current whenever they are read, but their changes do not wake.
 ///
 /// # Examples
 ///
@@ -31,7 +31,8 @@ use crate::ReflectorError;
 ///     informer.start();
 ///
 ///     let state = states.wait_for(|state| state.cause().is_some()).await;
-///     let Some(InformerState::Degraded { cause, since, next_try }) = state else { panic!("there is a cause in no other state") };
+/// let Some(InformerState::Degraded { cause, since, next_try }) = state else { panic!("only a degraded state has a
+/// cause") };
 ///     assert!(cause.to_string().starts_with("cannot list: "), "{cause}");
 ///     assert!(next_try.is_some_and(|next_try| next_try > since));
 ///     informer.shutdown().await;
@@ -42,77 +43,78 @@ use crate::ReflectorError;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum InformerState {
-    /// It has not been started.
+    /// The informer has not been started.
     Starting,
-    /// It lists its resource: for the first time, or again since the server has lost track.
+    /// The informer lists its resource: for the first time, or again because its revision expired.
     Listing {
-        /// How far it has come.
+        /// The progress of the list.
         progress: ListProgress,
     },
-    /// It receives the first state as a stream.
+    /// The informer receives the initial state as a stream.
     Streaming {
-        /// How far it has come.
+        /// The progress of the stream.
         progress: ListProgress,
     },
-    /// It has listed, and watches.
+    /// The informer has listed, and watches.
     Synced {
-        /// The revision up to which the cache has everything.
+        /// The revision up to which the cache has all changes.
         resource_version: String,
     },
-    /// It cannot go on, and tries again and again. What it has in its cache stays there.
+    /// The informer cannot make progress and retries. The cache keeps its content.
     Degraded {
         /// The last failure.
         cause: ReflectorError,
-        /// When the trouble began.
+        /// The time of the first failure in a row.
         since: Instant,
-        /// When it tries again. None: it is trying.
+        /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
     },
-    /// It has ended, and does not come back.
+    /// The informer has ended for good.
     Stopped {
-        /// Why.
+        /// The reason.
         cause: StopCause,
     },
 }
 
-/// How far a list has come.
+/// The progress of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListProgress {
-    /// How many objects have come.
+    /// The number of received objects.
     pub received: usize,
-    /// How many are on pages that have not been asked for yet, as far as the server tells (`remainingItemCount`). It does not tell in
-    /// streams, nor with selectors, nor where a list comes in one piece.
+    /// The number of objects on pages that were not requested yet, if the server reports it (`remainingItemCount`). It
+    /// does not for streams, for lists with selectors, and for lists of one page.
     pub remaining: Option<u64>,
 }
 
-/// Why an informer has ended.
+/// The reason why an informer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
-    /// It was told to stop, or nobody had a handle to it any more.
+    /// `stop` or `shutdown` was called, or its last handle was dropped.
     ShutDown,
-    /// The tokio runtime in which it was started is gone.
+    /// The tokio runtime of the informer was shut down.
     RuntimeGone,
-    /// Its source panicked; or an object's own `Metadata` did, which had told who the object is before.
+    /// The source panicked, or the `Metadata` of an object panicked although it had returned the identity of the object
+    /// before.
     Panicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 }
 
 impl InformerState {
-    /// Whether it watches, so that the cache is as near to the truth as can be.
+    /// Whether the informer watches, so that the cache is as current as possible.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Whether it has ended, one way or the other.
+    /// Whether the informer has ended, for any reason.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }
 
-    /// The failure that keeps it from going on.
+    /// Returns the failure of a degraded informer.
     pub fn cause(&self) -> Option<&ReflectorError> {
         match self {
             Self::Degraded { cause, .. } => Some(cause),
@@ -120,7 +122,7 @@ impl InformerState {
         }
     }
 
-    /// How many objects of a list have come.
+    /// The number of received objects of a list.
     pub(crate) fn received(&self) -> usize {
         match self {
             Self::Listing { progress } | Self::Streaming { progress } => progress.received,
@@ -128,9 +130,9 @@ impl InformerState {
         }
     }
 
-    /// Whether nobody needs to be woken for the difference.
+    /// Whether a change between the states does not have to wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        // Each failure counts, and each try.
+        // Each failure and each retry wakes.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }
 }
@@ -139,7 +141,7 @@ impl fmt::Display for StopCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShutDown => f.write_str("it was shut down"),
-            Self::RuntimeGone => f.write_str("its runtime is gone"),
+            Self::RuntimeGone => f.write_str("its runtime was shut down"),
             Self::Panicked { message } => write!(f, "it panicked: {message}"),
         }
     }

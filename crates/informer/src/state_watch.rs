@@ -1,14 +1,15 @@
-//! Waiting for the state of an informer to change.
+//! A watch of the state of an informer.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::InformerState;
 use crate::driver::Whole;
+use crate::panic::isolated;
 
-/// The states of an informer as they change: see [`SharedInformer::states`](crate::SharedInformer::states).
+/// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// All states that it gives out are owned. It holds no lock between two calls, and it does not keep the informer running.
+/// It returns owned states, holds no lock between calls, and does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -45,20 +46,20 @@ impl StateWatch {
         Self { whole, seen }
     }
 
-    /// Returns the present state. It does not count as seen.
+    /// Returns the current state, without marking it as seen.
     pub fn get(&self) -> InformerState {
         self.whole.state()
     }
 
-    /// Whether the state has changed since the last one that was seen.
+    /// Whether the state has changed since the last seen one.
     pub fn has_changed(&self) -> bool {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state has changed since the last one that was seen, and returns the present one, which is seen then. At first,
-    /// the state at the time of [`states`](crate::SharedInformer::states) counts as seen.
+    /// Waits until the state differs from the last seen one. Returns the current state and marks it as seen. Initially,
+    /// the state at the call of [`states`](crate::SharedInformer::states) counts as seen.
     ///
-    /// States in between may be skipped. `None`: the informer has ended, and its last state was seen.
+    /// States in between may be skipped. Returns `None` if the informer has ended and its last state was seen.
     ///
     /// # Cancel safety
     ///
@@ -66,7 +67,7 @@ impl StateWatch {
     pub async fn changed(&mut self) -> Option<InformerState> {
         loop {
             let whole = self.whole.clone();
-            // Before the look, so that no change between the two is missed.
+            // Before the state is read, so that no change is missed.
             let changed = whole.changed();
             let (state, version) = whole.state_and_version();
             if std::mem::replace(&mut self.seen, version) != version {
@@ -75,18 +76,18 @@ impl StateWatch {
             if state.has_ended() {
                 return None;
             }
-            changed.await;
+            isolated(changed).await;
         }
     }
 
-    /// Waits until `is_wanted` accepts the state, be it the present one, and returns that state, which is seen then. `is_wanted` runs
-    /// under no lock.
+    /// Waits until `is_wanted` accepts a state, starting with the current one. Returns that state and marks it as seen.
+    /// `is_wanted` is called without locks.
     ///
-    /// `None`: the informer has ended, and `is_wanted` does not accept its last state.
+    /// Returns `None` if the informer has ended and `is_wanted` rejects its last state.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the wait. The states that were rejected count as seen.
+    /// Dropping the future stops the wait. Rejected states count as seen.
     pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&InformerState) -> bool) -> Option<InformerState> {
         let (mut state, seen) = self.whole.state_and_version();
         self.seen = seen;

@@ -1,15 +1,17 @@
-//! Values by key, of which many versions can be seen at once.
+//! A multi-version store of values by key.
 //!
-//! A commit gives all that it writes one stamp, and becomes visible by one step: the store's stamp becomes its own. Who reads does so at
-//! a stamp, and sees of each key the newest version that is not younger. A version that was superseded is kept for as long as a
-//! [`Pin`] is of a stamp at which it was visible, and not longer.
+//! A commit writes all its values with one stamp, and becomes visible in one step: the store takes over the
+//! commit's stamp. A reader reads at a stamp, and sees the newest version of each key that is not newer than the
+//! stamp. A superseded version is kept as long as a [`Pin`] has a stamp at which the version was visible.
 //!
-//! Locks are taken in this order, and none is held while code of a user's runs, drops of values included:
+//! Locks are taken in this order. No lock is held while user code runs, including drops of values:
 //!
-//! 1. those of an informer: its list of subscriptions, and then the queue of one of them, which reads on in a snapshot.
-//! 2. `writer`: by one commit at a time, for the whole of it.
-//! 3. that of a shard: for one record, or for a short section of a scan. Nobody holds two.
-//! 4. `now`: for the step in which a commit becomes visible, and to pin. A [`View`](crate::View) holds those of several stores.
+//! 1. The locks of an informer: its list of subscriptions, and then the queue of one of them, which reads from a
+//!    snapshot.
+//! 2. `writer`: held by one commit at a time, for the whole commit.
+//! 3. The lock of a shard: held for one record, or for a short section of a scan. No thread holds two.
+//! 4. `now`: held for the step in which a commit becomes visible, and to pin. A [`View`](crate::View) holds the locks
+//!    of several stores.
 
 mod now;
 mod pin;
@@ -37,39 +39,39 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The index of namespaces. Its values are told by the keys, the store adds them to what a [`Write`] has.
+/// The index of namespaces. The store derives its values from the keys and adds them to the values of a [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
-/// So much is done under one lock of a shard while others may wait for it.
+/// The number of records that are processed in one critical section of a shard.
 const SECTION: usize = 32;
 
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp up to which commits are visible. It changes under `now`.
+    /// The stamp up to which commits are visible. It changes under the lock of `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,
 }
 
-/// What a store holds: cheap to clone, which counts a reference.
+/// A value of a store. A clone must be cheap, such as a reference count.
 pub(crate) trait Value: Clone {
-    /// Reads the count that a clone is about to change. So several of them come from memory at once, which clones wait for one by one.
-    /// True.
+    /// Reads the reference count that a clone will change, to prefetch several counts from memory at once. Returns
+    /// `true`.
     fn warm(&self) -> bool;
 }
 
-/// What a commit makes of a key.
+/// The change of one key in a commit.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
     /// `None` deletes.
     pub(crate) value: Option<V>,
-    /// The values of indices, each with the number of its index, in the same order each time.
+    /// The index values, each with the number of its index, always in the same order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
 impl<V: Value> Store<V> {
-    /// With so many shards, rounded up to a power of two.
+    /// Creates a store. The number of shards is rounded up to a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         let shards = (0..shards.max(1).next_power_of_two()).map(|_| RwLock::new(Shard::new())).collect();
         Self {
@@ -81,47 +83,47 @@ impl<V: Value> Store<V> {
         }
     }
 
-    /// What is there now.
+    /// Returns the current value.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.get_at(key, || self.visible())
     }
 
-    /// How many values there are now.
+    /// Returns the current number of values.
     pub(crate) fn len(&self) -> usize {
         self.now.lock().len
     }
 
-    /// The resourceVersion that the last commit was given.
+    /// Reads the resourceVersion of the last commit.
     pub(crate) fn resource_version<R>(&self, read: impl FnOnce(&str) -> R) -> R {
         read(&self.now.lock().resource_version)
     }
 
-    /// The stamp of the last commit.
+    /// Returns the stamp of the last commit.
     pub(crate) fn stamp(&self) -> u64 {
         self.visible()
     }
 
-    /// Keeps what is visible now, and reads the resourceVersion that belongs to it.
+    /// Pins the current state, and reads its resourceVersion.
     pub(crate) fn pin<R>(self: &Arc<Self>, read: impl FnOnce(&str) -> R) -> (Pin<V>, R) {
         self.hold().pin(read)
     }
 
-    /// Keeps the store from moving on.
+    /// Prevents commits from becoming visible.
     pub(crate) fn hold(self: &Arc<Self>) -> Held<'_, V> {
         Held { store: self, now: self.now.lock() }
     }
 
-    /// The right to write, once others are done.
+    /// Waits for other writers and returns the right to write.
     pub(crate) fn writer(&self) -> Writer<'_, V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// The stamp is read under the lock of the shard. So a version that is visible at it is there: it goes under that lock, and only when
-    /// the one that supersedes it is visible.
+    /// The stamp is read under the lock of the shard. So the version that is visible at the stamp exists: a version is
+    /// only removed under that lock, and after the version that supersedes it is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // As good as always it is the one, and its value comes from memory while the keys are compared.
+        // This is almost always the right slot, and its value is fetched from memory while the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = match is_there && shard.is_of(likely, key) {
@@ -135,13 +137,13 @@ impl<V: Value> Store<V> {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// The shard of a key, and what its table knows it by.
+    /// Returns the shard of a key, and the hash for its table.
     fn home(&self, key: &str) -> (u32, u32) {
         let hash = self.hasher.hash_one(key);
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
     }
 
-    /// Lets go of versions that were superseded, unless a pin wants them.
+    /// Drops superseded versions, unless a pin needs them.
     fn settle(&self, mut superseded: Vec<Kept>) {
         superseded.sort_unstable_by_key(|kept| kept.place.shard);
         for run in superseded.chunk_by(|one, next| one.place.shard == next.place.shard) {
@@ -150,7 +152,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // Nobody will want them any more: who pins now pins what superseded them.
+                // No later pin can need them, since it pins the newer versions.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -161,7 +163,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A store that does not move on while this is there. Short-lived, since its writer waits.
+/// A store in which no commit can become visible. Use it only briefly, because writers wait.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

@@ -1,4 +1,4 @@
-//! The events of an informer for one listener.
+//! Subscriptions.
 
 mod channel;
 mod newest;
@@ -20,31 +20,31 @@ use tokio::sync::{Notify, watch};
 
 pub use self::channel::EventChannel;
 pub use self::newest::NewestSubscription;
-use self::queue::Told;
-pub(crate) use self::queue::{Aftermath, News, Queue, Seen};
+use self::queue::KeyedChange;
+pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::ResourceEvent;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
+use crate::panic::isolated;
 
-/// The events of an informer for one listener. Dropping it unsubscribes.
+/// The events of an informer for one subscriber. Dropping it unsubscribes.
 ///
-/// It begins with a [`ResourceEvent::Added`] for each object that is in the cache, and then tells each change, after the cache has
-/// changed. What was there at the beginning is read when the listener asks for it, and in the state that it has by then: until it has
-/// asked for all, what is superseded stays in memory, as for a [`Snapshot`](crate::Snapshot).
+/// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
+/// the cache has changed. The initial objects are read on demand, in their current state. Until all of them are read,
+/// superseded objects stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
-/// What is held back for a slow listener is bounded, and it holds up nobody:
+/// A slow subscriber does not delay anything else, and its backlog is bounded:
 ///
-/// - by default, at most one event a key, from what the listener was told last to the newest state, in the order in which the keys
-///   first changed. Since it tells both, an object that the listener has been told of and that has changed is held in both states until
-///   the event is taken: at worst, a second state of all objects that it knows. Who does not look at what was before spares that with a
-///   [`NewestSubscription`];
-/// - if it was made by [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), each change, in the order of all, up to a bound.
-///   Beyond that, a change joins the last one of its key that waits, and comes before what was between them. So no listener misses
-///   how it ended; [`status`](Self::status) tells how many changes were joined.
+/// - By default, at most one event waits for each key, from the last delivered state to the newest one, in the order in
+///   which the keys first changed. Until the event is taken, both states stay in memory: in the worst case a second
+///   state of each known object. A [`NewestSubscription`] avoids that if you do not need the old state.
+/// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), every change is delivered in order, up to a
+///   bound. Beyond the bound, a change is merged into the last waiting change of its key, and so overtakes the changes
+///   in between. The subscriber always receives the final state. [`status`](Self::status) counts merged changes.
 ///
-/// A [`NewestSubscription`] leaves out what was before, and an [`EventChannel`] brings the events to threads without a runtime.
+/// See also [`EventChannel`], which delivers the events to threads without a runtime.
 ///
-/// It ends when the informer stops, after what was still to be told.
+/// The subscription ends after the remaining events when the informer stops.
 ///
 /// # Examples
 ///
@@ -73,11 +73,13 @@ use crate::guarded::Guarded;
 /// ```
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
-    /// Whom to tell that it may be due before all others.
+    /// Notified when the resync period changes.
     resyncs_changed: Arc<Notify>,
+    /// The name of the informer, for logs.
+    informer: Arc<str>,
 }
 
-/// How a listener keeps up.
+/// The backlog of a subscriber.
 ///
 /// # Examples
 ///
@@ -87,7 +89,7 @@ pub struct Subscription<T> {
 /// use pintle_informer::SharedInformer;
 /// use pintle_meta::PartialObject;
 ///
-/// /// The listeners that have not come for a minute, though something waits for them.
+/// Counts subscribers that have not taken a waiting event for a minute.
 /// fn stuck(pods: &SharedInformer<PartialObject>) -> usize {
 ///     let age = |status: &pintle_informer::SubscriptionStatus| status.age.unwrap_or_default();
 ///     pods.subscriptions().iter().filter(|status| age(status) > Duration::from_secs(60)).count()
@@ -96,42 +98,47 @@ pub struct Subscription<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionStatus {
-    /// How many events wait: see [`Subscription::len`].
+    /// The number of waiting events: see [`Subscription::len`].
     pub depth: usize,
-    /// How long something has waited for the listener to take it: since it took the last event, or since something came after that.
-    /// None: nothing waits.
+    /// How long events have waited: since the subscriber took the last event, or since the oldest waiting event if that
+    /// is later. `None` if no event waits.
     pub age: Option<Duration>,
-    /// How many changes it does not hear of one by one, since they joined others that waited, or came and went.
+    /// The number of changes that were not delivered one by one, because they were merged with others or cancelled out.
     pub joined: u64,
-    /// Whether it is through with what was there at the beginning.
+    /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
-/// Tells whether a [`Subscription`] has handed out all that was there at its beginning. It outlives the subscription.
+/// Reports when a [`Subscription`] has delivered all initial objects. It can outlive the subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
     synced: watch::Receiver<bool>,
 }
 
 impl<T: Object> Subscription<T> {
-    pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>) -> Self {
-        Self { queue, resyncs_changed }
+    pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>, informer: Arc<str>) -> Self {
+        Self { queue, resyncs_changed, informer }
+    }
+
+    pub(crate) fn informer(&self) -> &str {
+        &self.informer
     }
 
     pub(crate) fn queue(&self) -> Arc<Queue<T>> {
         self.queue.clone()
     }
 
-    /// Gives it a resync period of its own: each time that long passes, from now on, each object is told as an update of itself,
-    /// so that the listener may look at it again; but for those that change meanwhile, and not before what waits already. A listener that
-    /// is not through with its beginning or the round before is not reminded. This does not ask the server for anything. `None` for never;
-    /// less than a second counts as a second.
+    /// Sets the resync period of this subscription. After each period, starting now, the subscriber receives each
+    /// object as an update with equal `old` and `new`. Objects that change meanwhile are left out, and waiting events
+    /// come first. A round is skipped while the subscriber is still reading the initial objects or the previous round.
+    /// A resync sends no request to the server. `None` disables resyncs. Periods below one second are raised to one
+    /// second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(at_least_the_shortest));
         self.resyncs_changed.notify_one();
     }
 
-    /// Waits for the next event. None: the informer has stopped, and everything has been told.
+    /// Waits for the next event. Returns `None` after the informer has stopped and all events were delivered.
     ///
     /// # Cancel safety
     ///
@@ -140,38 +147,39 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_next(context)).await.map(event)
     }
 
-    /// Waits for the next event by blocking the thread. It needs no runtime, and must not be called on one's threads.
+    /// Blocks the thread until the next event arrives. It needs no runtime and must not be called on threads of one.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_next(context)).map(event)
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event if there is one.
     pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
         self.queue.try_next().map(event)
     }
 
-    /// Whether the listener is through with all objects that were there at the beginning: it has taken them all, and asked
-    /// for an event after that. That the cache is complete does not mean that its listeners know it.
+    /// Whether the subscriber has handled all initial objects: it took them all and then asked for another event. A
+    /// synced cache does not imply synced subscribers.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
 
-    /// A handle by which others can wait for [`has_synced`](Self::has_synced).
+    /// Returns a handle with which other tasks can wait for [`has_synced`](Self::has_synced).
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
 
-    /// How the listener keeps up.
+    /// Returns the backlog of the subscriber.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.status()
     }
 
-    /// How many events wait; less, where objects of the beginning or of a resync have changed since.
+    /// Returns the number of waiting events. Fewer may be delivered, if initial objects or objects of a resync have
+    /// changed since.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no event waits.
+    /// Whether no events wait.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -181,7 +189,7 @@ impl<T: Object> Stream for Subscription<T> {
     type Item = ResourceEvent<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
-        self.queue.poll_next(context).map(|told| told.map(event))
+        self.queue.poll_next(context).map(|next| next.map(event))
     }
 }
 
@@ -192,28 +200,29 @@ impl<T> fmt::Debug for Subscription<T> {
 }
 
 impl SyncHandle {
-    /// Whether the listener is through with all objects that were there at the beginning.
+    /// Whether the subscriber has handled all initial objects.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits for that. False: the subscription was dropped before.
+    /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription was dropped
+    /// before.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn synced(&mut self) -> bool {
-        self.synced.wait_for(|synced| *synced).await.is_ok()
+        isolated(self.synced.wait_for(|synced| *synced)).await.is_ok()
     }
 }
 
-fn event<T: Object>((_, change): Told<T>) -> ResourceEvent<T> {
+fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => ResourceEvent::Added { object: object.into_arc(), is_initial },
         Change::Updated { old, new } => {
             let new = new.into_arc();
-            // The queue of a subscription knows what was before.
-            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), Guarded::into_arc), new }
+            // The queue of a `Subscription` keeps old states, so `old` is always set.
+            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), CatchDrop::into_arc), new }
         }
         Change::Deleted { object, final_state_known } => {
             ResourceEvent::Deleted { object: object.into_arc(), final_state_known }
@@ -221,7 +230,7 @@ fn event<T: Object>((_, change): Told<T>) -> ResourceEvent<T> {
     }
 }
 
-/// Waits by blocking the thread.
+/// Polls until ready, and parks the thread in between.
 fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -233,13 +242,13 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     loop {
         match poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => return ready,
-            // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
+            // `park` returns at once if `unpark` was called since the poll, so no wake-up is lost.
             Poll::Pending => thread::park(),
         }
     }
 }
 
-/// Reminders more often than once a second are a mistake.
+/// Raises a resync period to at least a second.
 pub(crate) fn at_least_the_shortest(period: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_secs(1);
     period.max(SHORTEST)

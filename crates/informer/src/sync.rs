@@ -1,4 +1,4 @@
-//! The door of the store to locks: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
+//! The locks of the store: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 use loom::sync as imp;
@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 
 pub(crate) use imp::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
-/// A mutex without poison: no code of a user's runs while it is held.
+/// A mutex without poisoning: no user code runs while it is held.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
@@ -21,7 +21,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A lock for readers and writers, of which the same holds.
+/// A readers-writer lock without poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(imp::RwLock<T>);
 

@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// All users of one informer: handles, listers, subscriptions.
+/// All users of one informer: handles, listers and subscriptions.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called when the last one has left, under no lock. Another may have come by then.
+    /// Called when the last user leaves, without locks. Another user may have arrived by then.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
-/// One user of an informer. Its clones are users, too.
+/// One user of an informer. Clones count as further users.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// The error handler of the caller who asked for the informer, and who may have passed handles on.
+    /// The error handler of the caller that asked for the informer. The caller may have passed handles on.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
-/// It counts, whatever it does.
+/// The user counts.
 const COUNTS: u8 = 0;
-/// It counts, until an index function reads by it.
+/// The user counts until an index function reads through it.
 const UNDECIDED: u8 = 1;
-/// It does not count.
+/// The user does not count.
 const LEFT: u8 = 2;
 
 impl Users {
@@ -53,15 +53,16 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// A user that reads the cache. It does not count as long as it reads in nothing but an index function of that same cache: such a
-    /// function goes with the informer, so the informer would keep itself running.
+    /// Returns a user that reads the cache. It stops counting if an index function of that cache reads through it,
+    /// until something else does. The index function lives as long as the informer, so the informer would otherwise
+    /// keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// It reads. `is_indexing` tells whether an index function of the same cache does.
+    /// Called before each read. `is_indexing` returns whether an index function of the same cache is reading.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);
         if standing == COUNTS {

@@ -1,11 +1,11 @@
-//! The core of snapshots, a commit beside reads, in every interleaving that a few preemptions can bring about, in the memory model of
-//! the language:
+//! Commits of the store beside reads, in every interleaving with a few preemptions, in the memory model of the
+//! language:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-informer --test loom
 //! ```
 //!
-//! More threads, indices and views of several caches are in `shuttle`.
+//! The `shuttle` test covers more threads, indices and views of several caches.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -17,7 +17,7 @@ use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 
 type Pods = Arc<Cache<PartialObject>>;
 
-/// All runs with so many preemptions, unless `LOOM_MAX_PREEMPTIONS` says how many.
+/// Tries all runs with this many preemptions. `LOOM_MAX_PREEMPTIONS` overrides it.
 fn explore(test: impl Fn(&Pods) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);
@@ -38,7 +38,7 @@ fn version_in(snapshot: &Snapshot<PartialObject>, name: &str) -> String {
     snapshot.get(&key(name)).map(|pod| pod.metadata.resource_version.clone()).unwrap_or_default()
 }
 
-/// Puts one in, of which only the cache has a reference.
+/// Stores a value to which only the cache has a reference.
 fn put(pods: &Pods, name: &str, version: u64) -> Weak<PartialObject> {
     let pod = pod(name, version);
     let weak = Arc::downgrade(&pod);
@@ -47,7 +47,7 @@ fn put(pods: &Pods, name: &str, version: u64) -> Weak<PartialObject> {
 }
 
 #[test]
-fn a_read_beside_a_commit_gives_what_was_or_what_is() {
+fn concurrent_read_sees_old_or_new_state() {
     explore(|pods| {
         put(pods, "a", 1);
         let writer = {
@@ -63,7 +63,7 @@ fn a_read_beside_a_commit_gives_what_was_or_what_is() {
 }
 
 #[test]
-fn a_snapshot_beside_a_commit_is_of_one_moment_and_nothing_is_kept_after_it() {
+fn concurrent_snapshot_is_consistent_and_leaves_nothing() {
     explore(|pods| {
         let first = put(pods, "a", 1);
         let writer = {
@@ -75,14 +75,14 @@ fn a_snapshot_beside_a_commit_is_of_one_moment_and_nothing_is_kept_after_it() {
         assert_eq!(seen, snapshot.resource_version());
         assert_eq!((snapshot.len(), version_in(&snapshot, "a")), (1, seen.clone()));
         writer.join().unwrap();
-        assert_eq!(version_in(&snapshot, "a"), seen, "what is superseded is kept for it");
+        assert_eq!(version_in(&snapshot, "a"), seen, "superseded objects are kept for the snapshot");
         drop(snapshot);
-        assert!(first.upgrade().is_none(), "and no longer");
+        assert!(first.upgrade().is_none(), "and released afterwards");
     });
 }
 
 #[test]
-fn a_snapshot_that_goes_during_a_commit_leaves_nothing_behind() {
+fn snapshot_dropped_during_commit_leaves_nothing() {
     explore(|pods| {
         let first = put(pods, "a", 1);
         let snapshot = pods.snapshot();

@@ -1,4 +1,4 @@
-//! What costs how much memory. One test at a time, since the allocator counts for the whole process.
+//! The memory of objects. One test at a time, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -19,7 +19,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
 
-/// A pod of a real cluster with other names, uids, digests, addresses and times, five in a set. Its managed fields are left out.
+/// A pod of a real cluster with random names, uids, digests, addresses and times, five in a set, without managed
+/// fields.
 fn pod(n: usize) -> String {
     let mut random = fastrand::Rng::with_seed(n as u64);
     let mut of_set = fastrand::Rng::with_seed((n / REPLICAS) as u64);
@@ -44,7 +45,7 @@ fn pod(n: usize) -> String {
 }
 
 #[test]
-fn a_pod_takes_less_than_a_kilobyte_and_a_half_in_all() {
+fn pod_takes_less_than_1_5_kilobytes() {
     let _turn = TURN.lock();
     let pods: Vec<String> = (0..PODS).map(pod).collect();
     let size = pods.iter().map(String::len).sum::<usize>() / PODS;
@@ -62,13 +63,13 @@ fn a_pod_takes_less_than_a_kilobyte_and_a_half_in_all() {
     let held = live() / PODS;
     assert!(held <= 1_200, "{held} bytes a pod");
 
-    // Selectors read labels, of which each set has one copy.
+    // Selectors read labels, which are shared within a set.
     let selected = cache.list().iter().filter(|pod| pod.metadata().labels().contains_key("pod-template-hash")).count();
     assert_eq!(selected, PODS);
     let with_labels = live() / PODS;
     assert!(with_labels <= 1_500, "{with_labels} bytes a pod once labels were read");
 
-    // Of what is read, only some stays.
+    // Only some decoded objects are kept.
     let decoded = live();
     let one = serde_json::from_str::<DynamicObject>(&pods[0]).unwrap();
     let decoded = live() - decoded;
@@ -80,7 +81,7 @@ fn a_pod_takes_less_than_a_kilobyte_and_a_half_in_all() {
 }
 
 #[test]
-fn the_bookmark_that_ends_a_streaming_list_gives_its_objects_away_as_they_lie() {
+fn streaming_list_ends_without_copying_objects() {
     const OBJECTS: usize = 10_000;
     let _turn = TURN.lock();
     let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
@@ -97,7 +98,7 @@ fn the_bookmark_that_ends_a_streaming_list_gives_its_objects_away_as_they_lie() 
     let step = reflector.step(now, Input::Received(Some(Ok(WatchEvent::Bookmark(end)))));
     let change = region.change();
     assert!(matches!(&step.output, Some(Output::Replaced { objects, .. }) if objects.len() == OBJECTS));
-    // What runs the tests may need some as well.
+    // The test harness may allocate as well.
     let (made, freed) = (change.allocations, change.deallocations);
     assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} pieces of memory were made, {freed} were freed");
 }

@@ -45,9 +45,8 @@ fn round<T: Kind>(
     // The versions of the second round are to be other ones.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
-    let mut counted: Vec<Counted> = (0..handlers)
-        .map(|_| Counter::add(informer, informer.subscribe_ordered(stats.pods + n), newest, changed))
-        .collect();
+    let mut counted: Vec<Counted> =
+        (0..handlers).map(|_| Counter::add(informer.subscribe_ordered(stats.pods + n), newest, changed)).collect();
     runtime.block_on(async {
         for handler in &mut counted {
             assert!(handler.guard.synced().await, "the informer runs");

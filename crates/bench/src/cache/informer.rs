@@ -74,16 +74,11 @@ pub(super) struct Counted {
 }
 
 impl Counter {
-    /// Has the informer tell one of all updates to `wanted` objects from the version `newest` on, as this subscription to it does.
-    pub(super) fn add<T: Object>(
-        informer: &SharedInformer<T>,
-        subscription: Subscription<T>,
-        newest: u64,
-        wanted: usize,
-    ) -> Counted {
+    /// Counts the updates of `wanted` objects from the version `newest` on, as this subscription receives them.
+    pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (told, is_done) = (counts.clone(), done.subscribe());
-        let guard = informer.handle(subscription, Self { newest, wanted, counts, done });
+        let guard = subscription.handle(Self { newest, wanted, counts, done });
         Counted { counts: told, done: is_done, guard }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn relist(how: &Setting, runtime: &Runtime) -> Sample {
     runtime.block_on(start_and_settle(how, &informer));
     let stats = how.feed.stats();
     let changed = stats.pods / 100;
-    let mut counted = Counter::add(&informer, informer.subscribe(), stats.version + 1, changed);
+    let mut counted = Counter::add(informer.subscribe(), stats.version + 1, changed);
     let synced = runtime.block_on(counted.guard.synced());
     assert!(synced, "the informer runs");
     let steady = resident();

@@ -18,7 +18,7 @@ pub(super) fn stall(how: &Setting) -> Sample {
     let (mut longest, mut longest_cpu) = (Duration::ZERO, Duration::ZERO);
     let sample = measure(|| {
         runtime.block_on(async {
-            let mut handler = Counter::add(&informer, informer.subscribe(), u64::MAX, 1);
+            let mut handler = Counter::add(informer.subscribe(), u64::MAX, 1);
             informer.start();
             let told = async {
                 informer.wait_for_sync().await.expect("it is not shut down");

@@ -26,7 +26,7 @@ pub(super) fn sync<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept, stream
 
 /// Starts it, and waits for the store and for a handler. Returns how long the store took.
 async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
-    let mut counted = Counter::add(informer, informer.subscribe(), u64::MAX, 1);
+    let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1);
     let begin = Instant::now();
     informer.start();
     informer.wait_for_sync().await.expect("it is not shut down");

@@ -1,4 +1,4 @@
-//! A cache by the contracts of stores.
+//! Implements the store traits of `pintle_delta_fifo`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// In one step, unless a key is there again, which begins another.
+    /// One step, unless a key occurs twice, which starts another step.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -98,7 +98,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// So that a queue of deltas can stand before it.
+/// Makes the cache usable as the known objects of a delta queue.
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

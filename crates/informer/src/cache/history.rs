@@ -1,4 +1,4 @@
-//! What a cache remembers of its last changes.
+//! The history of a cache.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,48 +8,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::ObjectKey;
 
 use super::version::{is_number, is_older};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 
 /// A change that a cache remembers: see [`Cache::changes_since`](crate::Cache::changes_since).
 #[derive(Debug)]
 pub struct Remembered<T> {
     /// The key of the object.
     pub key: ObjectKey,
-    /// What was there before. `None`: nothing.
+    /// The previous object. `None` if there was none.
     pub old: Option<Arc<T>>,
-    /// What is there since then. `None`: it was deleted.
+    /// The new object. `None` if the object was deleted.
     pub new: Option<Arc<T>>,
-    /// The revision that the cache had with it. Changes that came in one step have the same.
+    /// The revision of the cache after the change. All changes of one commit have the same revision.
     pub resource_version: Arc<str>,
 }
 
-/// A key, what was there, and what is there now.
-pub(super) type Step<T> = (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>);
+/// A key, the previous object and the new object.
+pub(super) type Step<T> = (ObjectKey, Option<CatchDrop<T>>, Option<CatchDrop<T>>);
 
-/// A change that is [`Remembered`].
+/// A remembered change.
 pub(crate) struct Past<T> {
     key: ObjectKey,
-    old: Option<Guarded<T>>,
-    new: Option<Guarded<T>>,
+    old: Option<CatchDrop<T>>,
+    new: Option<CatchDrop<T>>,
     resource_version: Arc<str>,
-    /// They came with that revision, and it was there before.
+    /// The change came with a revision that the cache already had.
     is_at_rest: bool,
 }
 
-/// The last changes, of which there are as many as it may hold at most.
+/// The last changes, up to a bound.
 pub(super) struct History<T> {
-    /// How much each guard wants.
+    /// The bound of each guard.
     bounds: Vec<usize>,
-    /// In the order in which they came.
+    /// Oldest first.
     changes: VecDeque<Past<T>>,
-    /// The revision before the first of these.
+    /// The revision before the first change.
     since: Arc<str>,
-    /// It changed within that one, so that only later ones can be asked for.
+    /// There were other changes at `since`, so only later revisions can be queried.
     is_after: bool,
 }
 
 impl<T> History<T> {
-    /// From here on so many changes are remembered at least.
+    /// Adds a guard that needs at least `bound` changes.
     fn add(&mut self, bound: usize, resource_version: &str) {
         if !self.is_on() {
             (self.since, self.is_after) = (resource_version.into(), false);
@@ -57,7 +57,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Gives the changes that are not remembered any more.
+    /// Removes a guard. Returns the changes that are forgotten.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);
@@ -69,12 +69,12 @@ impl<T> History<T> {
         self.bounds.iter().copied().max().unwrap_or_default()
     }
 
-    /// Whether anything is to be noted.
     fn is_on(&self) -> bool {
         self.bound() > 0
     }
 
-    /// Takes changes in that came in one step, and gives what is forgotten for them. `earlier` is the revision before.
+    /// Adds the changes of one commit and returns the changes that are forgotten. `earlier` is the revision before the
+    /// commit.
     pub(super) fn note(
         &mut self,
         changes: impl Iterator<Item = Step<T>>,
@@ -86,7 +86,7 @@ impl<T> History<T> {
         let is_at_rest = *resource_version == *earlier || resource_version == *last;
         let mut forgotten = VecDeque::new();
         if is_older(&resource_version, last) {
-            // The server's history has begun anew, so nothing before can be asked for.
+            // The history of the server started over, so earlier revisions cannot be queried.
             forgotten = std::mem::take(&mut self.changes);
             (self.since, self.is_after) = (resource_version.clone(), false);
         }
@@ -99,13 +99,14 @@ impl<T> History<T> {
         forgotten
     }
 
-    /// Begins anew: what became of that revision, and what was before, cannot be asked for.
+    /// Forgets all changes up to and including `resource_version`.
     pub(super) fn forget(&mut self, resource_version: &str) -> VecDeque<Past<T>> {
         (self.since, self.is_after) = (resource_version.into(), true);
         std::mem::take(&mut self.changes)
     }
 
-    /// What came after a revision. `None`: that is further back than it remembers, or neither the store nor any change has come to it.
+    /// Returns the changes after a revision. `None` if the revision is older than the history, or newer than the cache
+    /// and all changes.
     pub(super) fn since(&self, resource_version: &str, reached: &str) -> Option<Vec<Remembered<T>>> {
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
         let has_come = !is_older(reached, resource_version) || !is_older(last, resource_version);
@@ -120,7 +121,7 @@ impl<T> History<T> {
             false => is_older(resource_version, &change.resource_version),
         };
         let later = self.changes.iter().filter(is_later);
-        (is_remembered && is_number(resource_version)).then(|| later.map(Past::told).collect())
+        (is_remembered && is_number(resource_version)).then(|| later.map(Past::to_remembered).collect())
     }
 
     fn trim(&mut self) -> VecDeque<Past<T>> {
@@ -128,14 +129,14 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            // Who asks for that revision would have to be told of what came when it was there already.
+            // A query for that revision would need the forgotten changes that came at the same revision.
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten
     }
 }
 
-/// The history of a cache, and whether anybody wants it.
+/// The history of a cache, and whether any guard needs it.
 pub(super) struct Memory<T> {
     history: Mutex<History<T>>,
     is_on: AtomicBool,
@@ -164,8 +165,8 @@ impl<T> Default for Memory<T> {
     }
 }
 
-/// Has a cache remember its last changes: see [`Cache::remember`](crate::Cache::remember). Dropping it gives up its claim, and
-/// leaves those of other guards.
+/// Keeps the history of a cache on: see [`Cache::remember`](crate::Cache::remember). Dropping it removes its bound. The
+/// bounds of other guards stay.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {
     memory: Arc<Memory<T>>,
@@ -181,7 +182,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // The objects are a user's, and are dropped under no lock.
+        // Dropped without the lock, because the objects are a user's.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }
@@ -193,8 +194,8 @@ impl<T> fmt::Debug for HistoryGuard<T> {
     }
 }
 
-/// Whether nothing has changed.
-pub(super) fn is_same<T>(old: Option<&Guarded<T>>, new: Option<&Guarded<T>>) -> bool {
+/// Whether both are the same object, or both are none.
+pub(super) fn is_same<T>(old: Option<&CatchDrop<T>>, new: Option<&CatchDrop<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new),
         (old, new) => old.is_none() && new.is_none(),
@@ -208,9 +209,9 @@ impl<T> Default for History<T> {
 }
 
 impl<T> Past<T> {
-    fn told(&self) -> Remembered<T> {
-        let told = |object: &Option<Guarded<T>>| object.clone().map(Guarded::into_arc);
-        let (old, new, resource_version) = (told(&self.old), told(&self.new), self.resource_version.clone());
+    fn to_remembered(&self) -> Remembered<T> {
+        let cloned = |object: &Option<CatchDrop<T>>| object.clone().map(CatchDrop::into_arc);
+        let (old, new, resource_version) = (cloned(&self.old), cloned(&self.new), self.resource_version.clone());
         Remembered { key: self.key.clone(), old, new, resource_version }
     }
 }

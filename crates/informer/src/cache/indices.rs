@@ -1,4 +1,4 @@
-//! Indices of a cache, and index functions, which are the user's: how they are called, and how they fail.
+//! Indices of a cache, and the user's index functions.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,21 +8,21 @@ use pintle_delta_fifo::BoxError;
 use pintle_meta::{Object, ObjectKey};
 
 use super::Cache;
-use super::writes::Refused;
-use crate::guarded::Guarded;
+use super::writes::{Indexed, Refused};
+use crate::catch_drop::CatchDrop;
 use crate::panic::catch;
 use crate::store::{NAMESPACES, Write, Writer};
 use crate::{NAMESPACE_INDEX, Undecodable, UnknownIndex};
 
-/// What an index function gives for an object: values, or an error.
+/// The result of an index function: values, or an error.
 ///
-/// An infallible function gives a `Vec<String>`, or an `Option<String>` where an object has one value at most.
+/// A function that cannot fail returns a `Vec<String>`, or an `Option<String>` for at most one value.
 pub trait IndexValues {
-    /// The values, each of which the object is to be found by.
+    /// Returns the index values of the object.
     ///
     /// # Errors
     ///
-    /// The function's.
+    /// Returns the error of the function.
     fn into_values(self) -> Result<Vec<String>, BoxError>;
 }
 
@@ -44,39 +44,39 @@ impl<V: IndexValues, E: Into<BoxError>> IndexValues for Result<V, E> {
     }
 }
 
-/// An index function failed on an object, or panicked, so that the object cannot be found by that index.
+/// An index function failed or panicked on an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct IndexFailed {
-    /// The object.
+    /// The key of the object.
     pub key: ObjectKey,
     /// The name of the index.
     pub index: String,
-    /// Which index function it was, and what it said.
+    /// The message of the error or panic.
     error: String,
 }
 
-/// Why an index was not added.
+/// The reason why an index was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {
-    /// There is an index of that name.
+    /// An index with this name exists.
     #[error("there is an index named {name:?} already")]
     Exists {
         /// The name.
         name: String,
     },
-    /// Its function fails on an object that is there.
+    /// The function failed or panicked on an existing object.
     #[error("cannot index {}: {_0}", _0.key)]
     Failed(#[source] IndexFailed),
 }
 
 thread_local! {
-    /// The address of the cache of which this thread calls an index function; 0: of none.
+    /// The address of the cache whose index function this thread is calling. 0 if there is none.
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Calls an index function of the cache at that address.
+/// Calls an index function of the cache at this address.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -89,19 +89,21 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
-    /// been indexed, and includes them; until then reads go on, and so do writes.
+    /// Adds an index over the values that `function` returns for each object. When this returns, the index contains all
+    /// stored objects. Meanwhile reads and writes continue.
     ///
-    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either. It has to give the same for the same object each
-    /// time, so its values follow from the object alone, and not from what else a store holds. It is called under no lock.
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. It must always return the same
+    /// values for the same object, so they may depend only on the object. It is called without locks.
     ///
-    /// What `function` captures lives as long as the store, or until the informer that fills the store ends. A captured handle to that
-    /// informer therefore keeps the informer running. A captured [`Lister`](crate::Lister) does not, once `function` has read by it.
+    /// Values that `function` captures live as long as the cache, or until the informer of the cache ends. A captured
+    /// handle to that informer keeps the informer running. A captured [`Lister`](crate::Lister) does not, after
+    /// `function` has used it.
     ///
     /// # Errors
     ///
-    /// [`AddIndexError::Exists`] if the name is taken, and [`AddIndexError::Failed`] if the function fails or panics on an object that is
-    /// there, or on one that comes meanwhile; then there is no such index, and the store holds what it would hold without.
+    /// [`AddIndexError::Exists`] if the name is in use. [`AddIndexError::Failed`] if the function fails or panics on an
+    /// existing object, or on one that is added meanwhile. The index is not added then, and the objects are not
+    /// affected.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -109,7 +111,7 @@ impl<T: Object> Cache<T> {
     ) -> Result<(), AddIndexError> {
         let name = name.into();
         let function = Arc::new(move |object: &T| function(object).into_values());
-        // From here on writes bring its values; what is there already is done below.
+        // From here on writes include values of the index. Existing objects follow below.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -137,7 +139,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Other indices from here on, be they the same ones: a write that was got ready while this one might fail begins anew.
+        // Replace the list of indices, even by an equal one. Writes that were prepared while the index could still fail
+        // are prepared again.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -157,7 +160,7 @@ impl<T: Object> Cache<T> {
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
     }
 
-    /// Whether an object would have that value in the index of that name.
+    /// Whether an object would have the value in the index.
     pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &T) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
@@ -168,7 +171,7 @@ impl<T: Object> Cache<T> {
         values.is_ok_and(|values| values.iter().any(|found| found == value))
     }
 
-    /// Whether this thread calls an index function of this cache.
+    /// Whether this thread is calling an index function of this cache.
     pub(crate) fn is_indexing(&self) -> bool {
         INDEXED.get() == self.address()
     }
@@ -185,50 +188,52 @@ impl<T: Object> Cache<T> {
         self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
+    /// Prepares a write without locks and commits it. If the indices have changed meanwhile, the write is prepared
+    /// again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
-        commit: impl FnOnce(&mut Writer<'_, Guarded<T>>, P) -> R,
+        commit: impl FnOnce(&mut Writer<'_, CatchDrop<T>>, P) -> R,
     ) -> R {
         loop {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // Those of a closed cache have lost their functions, and nothing else.
+            // The indices of a closed cache have only lost their functions.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // What it supersedes is in there, too, so that no object of a user's is dropped under the lock.
+                // It contains the superseded objects, so none of them is dropped under the lock.
                 drop(noting);
                 return committed;
             }
         }
     }
 
-    /// What puts an object in, or why it cannot be.
+    /// Prepares a write of an object. If an index function fails on it, the cache of an informer stores the object without the values of
+    /// that index, since the informer has other users. Another cache refuses the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
         key: &ObjectKey,
-        object: &Guarded<T>,
-    ) -> Result<Write<Guarded<T>>, Box<Refused>> {
-        match indexing(self.address(), || values(indices, key, object)) {
-            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
-            Err(error) => {
-                let entry = error.entry(&***object);
-                let is_succeeded = self.is_succeeded(key, &entry);
-                Err(Box::new(Refused { error, entry, is_succeeded }))
-            }
+        object: &CatchDrop<T>,
+    ) -> Result<Indexed<T>, Box<Refused>> {
+        let (values, mut unindexed) = indexing(self.address(), || values(indices, key, object));
+        if self.is_strict && !unindexed.is_empty() {
+            let error = unindexed.swap_remove(0);
+            let entry = error.entry(&***object);
+            let was_replaced = self.was_replaced(key, &entry);
+            return Err(Box::new(Refused { error, entry, was_replaced }));
         }
+        Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. Only with the right to write. Returns those before, whose functions are a user's, to be dropped under no lock.
+    /// Replaces the indices. Needs the right to write. Returns the previous ones, which must be dropped without locks.
     #[must_use = "it is to be dropped under no lock"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
     }
 
-    /// Keeps all indices as they are, without their functions.
+    /// Removes the functions of all indices, and keeps their values.
     pub(super) fn drop_functions(&self) {
         let writer = self.store.writer();
         let indices = self.indices().iter().map(|index| Index { function: None, ..index.clone() }).collect();
@@ -238,15 +243,15 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// An index by its name, as the store knows it by its number.
+/// An index: its name, and its number in the store.
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// The index of namespaces has none.
+    /// `None` for the namespace index.
     function: Option<Arc<Function<T>>>,
-    /// From which stamp on it has all objects.
+    /// The stamp from which on the index is complete.
     ready: Arc<AtomicU64>,
-    /// On what its function failed before.
+    /// The first failure before the index was complete.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
@@ -263,7 +268,7 @@ impl<T: Object> Index<T> {
         }
     }
 
-    /// It is not ready yet.
+    /// Creates an index that is not ready.
     pub(crate) fn new(name: &str, number: u32, function: Arc<Function<T>>) -> Self {
         let ready = Arc::new(AtomicU64::new(u64::MAX));
         Self { name: name.into(), number, function: Some(function), ready, failure: Arc::default() }
@@ -277,9 +282,9 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// An index that is not ready yet never will be.
+    /// Records the failure of an index that is not ready, which never will be ready then.
     fn fail(&self, error: IndexFailed) {
-        // The first one is as good as any.
+        // Only the first failure is kept.
         _ = self.failure.set(error);
     }
 
@@ -287,7 +292,7 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Calls the function. A panic is an error like others.
+    /// Calls the function. A panic is returned as an error.
     pub(crate) fn values(&self, key: &ObjectKey, object: &T) -> Result<Vec<String>, IndexFailed> {
         let Some(function) = &self.function else { return Ok(Vec::new()) };
         let error = match catch(|| function(object)) {
@@ -307,7 +312,7 @@ impl<T> Clone for Index<T> {
 }
 
 impl IndexFailed {
-    /// What keeps the object from being taken up.
+    /// Returns the entry for an object that was refused.
     pub(crate) fn entry(&self, object: &impl Object) -> Undecodable {
         Undecodable {
             key: self.key.clone(),
@@ -318,21 +323,21 @@ impl IndexFailed {
     }
 }
 
-/// The values of all indices for an object, each with the number of its index. One that cannot be had of an index that is not ready yet
-/// is that index's end, and not the object's.
-fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> Result<Vec<(u32, String)>, IndexFailed> {
-    let mut all = Vec::new();
+/// Returns the values of all indices for an object, each with the number of its index, and the failures of index functions. A failure of
+/// an index that is not ready yet ends that index and is not returned.
+fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> (Vec<(u32, String)>, Vec<IndexFailed>) {
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
     for index in indices {
         match index.values(key, object) {
             Ok(values) => all.extend(values.into_iter().map(|value| (index.number, value))),
-            Err(error) if index.is_ready() => return Err(error),
+            Err(error) if index.is_ready() => failures.push(error),
             Err(error) => index.fail(error),
         }
     }
-    Ok(all)
+    (all, failures)
 }
 
-/// The number of the index of that name, if it has all that is to be seen at `stamp`.
+/// Returns the number of the index with this name, if it is complete at `stamp`.
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);

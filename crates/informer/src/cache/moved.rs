@@ -1,37 +1,38 @@
-//! The news that a store has moved on.
+//! Wakes tasks that wait for a revision.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The resourceVersion has changed, or there will be no other.
+/// Notifies waiting tasks when the revision has changed or will not change any more.
 ///
-/// Who waits counts itself in *before* it looks at the store, and who writes looks at the count *after* the commit. Both look under one
-/// lock of the store's, which orders them: one of the two sees the other. So a write without anybody who waits costs one load.
+/// A waiting task increments the count *before* it reads the store, and a writer reads the count *after* its commit.
+/// Both access one lock of the store in between, which orders them: one of them sees the other. So a write without
+/// waiting tasks costs one load.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
     waiting: AtomicUsize,
 }
 
-/// One who waits.
+/// A waiting task.
 pub(super) struct Waiting<'a>(&'a Moved);
 
 impl Moved {
-    /// Tells those who wait, after a commit.
+    /// Wakes the waiting tasks after a commit.
     pub(super) fn announce(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.announce_end();
         }
     }
 
-    /// Tells those who wait of what is no commit.
+    /// Wakes the waiting tasks for another reason than a commit.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }
 
-    /// Counts one in, until it is dropped.
+    /// Counts a waiting task, until the result is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
@@ -39,7 +40,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Ready with the next announcement after this call.
+    /// Returns a future that completes with the next announcement after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

@@ -1,19 +1,20 @@
-//! How far what belongs to commits has been taken up, beside the store.
+//! Tracks up to which commit the undecodable objects and the history are complete.
 
 use std::sync::PoisonError;
 
 use pintle_meta::Object;
 
 use super::Cache;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::Writer;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The stamp of the commit up to which a cache has noted what there was, which it does right after that has become visible.
+/// The stamp of the last commit whose undecodable objects and changes were recorded, which happens right after the
+/// commit becomes visible.
 ///
-/// Who waits counts itself in *before* it looks at the stamp, and who writes looks at the count *after* it has changed the stamp: one of
-/// the two sees the other. So a write without anybody who waits costs no lock.
+/// A waiting reader increments the count *before* it reads the stamp, and a writer reads the count *after* it has
+/// changed the stamp: one of them sees the other. So a write without waiting readers takes no lock.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -22,11 +23,11 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The right to write. As it ends, be it by a panic, all that belongs to its commits counts as noted; and only then does the store let go
-/// of what they supersede, which may take as long as they did.
+/// The right to write. When it ends, also by a panic, its commits count as recorded. Only then does the store drop
+/// superseded versions, which may take as long as the commits did.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
-    pub(super) writer: Writer<'a, Guarded<T>>,
+    pub(super) writer: Writer<'a, CatchDrop<T>>,
 }
 
 impl Noted {
@@ -38,7 +39,7 @@ impl Noted {
         }
     }
 
-    /// Waits until what belongs to that commit, which is visible, is noted.
+    /// Waits until that commit, which is visible, is recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;
@@ -53,12 +54,12 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// The right to write, and to note what belongs to that.
+    /// Returns the right to write and to record what belongs to the commits.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits for the rest of a commit that is visible, so that who knows its revision finds what belongs to that.
+    /// Waits until the last visible commit is recorded, so that the result belongs to its revision.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -81,30 +82,30 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// However long a writer goes on, with what its commit supersedes or with the next one.
+    /// The writer may still be busy with superseded versions or with the next commit.
     #[test]
-    fn who_asks_waits_until_a_commit_is_noted_and_not_for_its_writer() {
+    fn reader_waits_for_the_record_of_a_commit_only() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let (tell, told) = mpsc::channel();
         let mut noting = cache.noting();
         noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
         let asking = cache.clone();
         let asks = thread::spawn(move || tell.send(asking.undecodable().len()));
-        assert!(told.try_recv().is_err(), "it is not noted yet");
+        assert!(told.try_recv().is_err(), "the commit is not recorded yet");
         cache.noted.reach(noting.writer.stamp());
-        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for the writer"), 0);
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);
         drop(noting);
         asks.join().unwrap().unwrap();
     }
 
     #[test]
-    fn nobody_waits_for_a_writer_that_has_panicked() {
+    fn panicked_writer_blocks_no_reader() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let writing = cache.clone();
         let writes = thread::spawn(move || {
             let mut noting = writing.noting();
             noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |_| {});
-            panic!("a panic that the test wants");
+            panic!("expected by the test");
         });
         assert!(writes.join().is_err());
         assert!(cache.undecodable().is_empty() && cache.store.stamp() == 1);

@@ -1,4 +1,4 @@
-//! How far the parts of a store have come, where each has a source of its own.
+//! The progress of the parts of a store, each of which has its own source.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,43 +9,43 @@ use crate::Namespaces;
 use crate::namespaces::{Followed, Place};
 use crate::selection::Selection;
 
-/// The parts of a store: one, or one for each of several namespaces.
+/// The parts of a store: a single one, or one for each of several namespaces.
 ///
-/// The store is as far as the part that is furthest behind, and stays where it is while one has not been listed. So it has all changes up
-/// to its revision, in every part.
+/// The revision of the store is the lowest revision of its parts, and does not move until all parts have been
+/// listed. So the store has all changes up to its revision in every part.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The choice of namespaces that they are. None: none yet.
+    /// The choice of namespaces that determines the parts. `None` before the first one.
     choice: Option<u64>,
-    /// They are not those any more that there were first.
+    /// The set of parts has changed since the first one.
     has_changed: bool,
-    /// The newest that any of them has told, be it one that is not there any more; but not of a history that has ended.
+    /// The newest revision that any part has seen, including removed parts, but excluding an earlier history.
     newest: String,
-    /// None: nobody fills it but who has it in hand.
+    /// `None` for a cache without an informer.
     demand: Option<Demand>,
 }
 
-/// What is asked for now, which may change.
+/// The current request of the users, which may change.
 pub(crate) struct Demand {
-    /// None: what its one source has.
+    /// `None` for a single source.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) selection: Arc<Selection>,
 }
 
 struct Part {
-    /// Up to where its source has told all. Empty before the first list.
-    told: String,
-    /// Up to where the store has all.
+    /// The revision up to which the source has sent everything. Empty before the first list.
+    revision: String,
+    /// The revision up to which the store has everything.
     reached: String,
-    /// By which choice of selectors it was listed last.
+    /// The choice of selectors of the last list.
     listed: Option<u64>,
 }
 
-/// What tells how far a part has come.
+/// Progress of a source.
 #[derive(Clone, Copy)]
-pub(crate) enum Told<'a> {
-    /// A list, which may go back.
+pub(crate) enum Progress<'a> {
+    /// A list, whose revision may be lower than the last one.
     List(&'a str),
     Change(&'a str),
 }
@@ -55,90 +55,90 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// From now on there are these. What was followed before and is no more has been taken out of the store.
+    /// Sets the parts. The objects of removed parts have been deleted from the store.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
         self.has_changed = !self.parts.is_empty();
         self.parts.retain(|place, _| places.contains(place));
         for place in places {
-            let begun = || Part { told: String::new(), reached: String::new(), listed: None };
+            let begun = || Part { revision: String::new(), reached: String::new(), listed: None };
             self.parts.entry(place).or_insert_with(begun);
         }
     }
 
-    /// Takes up how far the source of a part has come, and tells how far the store is with that.
-    pub(crate) fn reach(&mut self, place: &Place, told: Told<'_>) -> Revision {
+    /// Records the progress of a part's source, and returns the revision that the store has after storing it.
+    pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
-            match told {
-                Told::List(told) if version::is_older(told, &part.told) => {
-                    version::set(&mut part.told, told);
+            match revision {
+                Progress::List(revision) if version::is_older(revision, &part.revision) => {
+                    version::set(&mut part.revision, revision);
                     self.newest = self.greatest().into();
                 }
-                Told::List(told) => {
-                    version::set(&mut part.told, told);
-                    version::advance(&mut self.newest, told);
+                Progress::List(revision) => {
+                    version::set(&mut part.revision, revision);
+                    version::advance(&mut self.newest, revision);
                 }
-                Told::Change(told) => {
-                    version::advance(&mut part.told, told);
-                    version::advance(&mut self.newest, told);
+                Progress::Change(revision) => {
+                    version::advance(&mut part.revision, revision);
+                    version::advance(&mut self.newest, revision);
                 }
             }
         }
-        let (Told::List(told) | Told::Change(told)) = told;
+        let (Progress::List(revision) | Progress::Change(revision)) = revision;
         if self.parts.len() <= 1 {
-            return told.into();
+            return revision.into();
         }
-        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(told);
+        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(revision);
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// What a source that is asked from now on should not be behind. Empty: nobody has told anything.
+    /// Returns the minimum revision for a new source. Empty if nothing was received yet.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
 
-    /// The store has what the source of a part has told.
+    /// The store has everything that the source of a part has sent.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
-            part.reached.clone_from(&part.told);
+            part.reached.clone_from(&part.revision);
         }
     }
 
-    /// Up to where the store has all of a namespace, if that is another revision than its own. Empty as long as it has not been listed.
+    /// Returns the revision up to which the store has all objects of a namespace, if it differs from the revision of the store.
+    /// Empty before the namespace was listed.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// How far the part is that is furthest behind. Empty as long as one has not been listed, or where there is none.
+    /// Returns the revision of the part that is furthest behind. Empty if a part was not listed or there are no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// How far the part is that is furthest ahead. Empty: none has been listed.
+    /// Returns the revision of the part that is furthest ahead. Empty if no part was listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
 
     fn versions(&self) -> impl Iterator<Item = &str> {
-        self.parts.values().map(|part| part.told.as_str())
+        self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Whether a part has come further than that.
+    /// Whether a part has a newer revision than `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
-        self.parts.get(place).is_some_and(|part| version::is_older(of, &part.told))
+        self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Whether a list of that part is the first, so that it belongs to the beginning of all subscriptions: nobody was told of a state
-    /// of it that was before.
+    /// Whether a list of the part is the first one, so that its objects are initial objects of all subscriptions.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// The store has a list of that part, by that choice of selectors.
+    /// The store has a list of the part with that choice of selectors.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -146,12 +146,12 @@ impl Parts {
         }
     }
 
-    /// Whether all that there are have been listed.
+    /// Whether all parts have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Whether they are what is asked for now, and all have been listed since.
+    /// Whether the parts match the current request and all have been listed for it.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

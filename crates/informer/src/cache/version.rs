@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-/// The revision that a cache has with a change.
+/// The revision of a cache after a change.
 pub(crate) struct Revision {
-    /// Up to where it has all changes then.
+    /// The revision up to which the cache has all changes.
     pub(crate) whole: String,
-    /// Up to where it has some of them: that of the part of it that is ahead.
+    /// The revision up to which it has some changes, which is the highest revision of its parts.
     pub(crate) newest: String,
 }
 
@@ -16,38 +16,38 @@ impl From<&str> for Revision {
     }
 }
 
-/// How two compare. `None`: one of them is no number.
+/// Compares two revisions. `None` if one of them is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
 }
 
-/// Whether it can be compared.
+/// Whether the revision is a number.
 pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Whether `version` is the earlier one, as far as that can be told.
+/// Whether `version` is older. `false` if they cannot be compared.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
 
-/// Takes up that a store is up to date as of `told`, which never makes it older.
-pub(crate) fn advance(version: &mut String, told: &str) {
-    if !told.is_empty() && compare(told, version) != Some(Ordering::Less) {
-        set(version, told);
+/// Sets a revision to `revision`, unless that is empty or older.
+pub(crate) fn advance(version: &mut String, revision: &str) {
+    if !revision.is_empty() && compare(revision, version) != Some(Ordering::Less) {
+        set(version, revision);
     }
 }
 
-/// Takes up that a store holds what a list of `told` held, whatever it held before.
-pub(crate) fn set(version: &mut String, told: &str) {
-    if !told.is_empty() {
+/// Sets a revision to `revision`, even if that is older, unless it is empty.
+pub(crate) fn set(version: &mut String, revision: &str) {
+    if !revision.is_empty() {
         version.clear();
-        version.push_str(told);
+        version.push_str(revision);
     }
 }
 
-/// Without the zeros in front, of which etcd's have none.
+/// Strips leading zeros, which etcd's revisions do not have.
 fn digits(version: &str) -> Option<&str> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| version.trim_start_matches('0'))
@@ -69,8 +69,10 @@ mod tests {
     #[test]
     fn a_version_goes_back_for_a_list_alone() {
         let mut version = String::new();
-        for (told, expected) in [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")] {
-            advance(&mut version, told);
+        for (revision, expected) in
+            [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")]
+        {
+            advance(&mut version, revision);
             assert_eq!(version, expected);
         }
         set(&mut version, "8");

@@ -1,19 +1,19 @@
-//! A compressor for texts of a few kilobytes that are much like some that are known: LZ77, with a dictionary that is hashed once.
+//! A compressor for texts of a few kilobytes that resemble known texts: LZ77, with a dictionary that is hashed once.
 //!
-//! What it has beyond that makes it fit for objects of an API. Where two differ in a field, its value is mostly as long in both: to copy
-//! on behind it, at the distance of the last copy, takes one byte. And of hexadecimal digits, which uids and digests consist of, two
-//! take one.
+//! Two additions make it suitable for API objects. If two objects differ in one field, its value usually has the same
+//! length in both. So a copy after the field, at the distance of the last copy, takes one byte. And two hexadecimal
+//! digits, as in uids and digests, take one byte.
 //!
-//! The compressed form is a sequence of items. The first byte of each says what it is, and how much:
+//! The compressed form is a sequence of items. The first byte of an item determines its type and its length n:
 //!
-//! | first byte | n from | the item |
+//! | first byte | minimum n | the item |
 //! |---|---|---|
-//! | 0 to 47 | 1 | n bytes, which follow |
-//! | 48 to 79 | 4 | 2n hexadecimal digits, two in each of the n bytes that follow |
+//! | 0 to 47 | 1 | n literal bytes |
+//! | 48 to 79 | 4 | 2n hexadecimal digits, two in each of n bytes |
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
-//! | 144 to 255 | 5 | a copy of n bytes; the distance follows, in two bytes |
+//! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! The greatest n of a copy is followed by what is to be added to it, seven bits in a byte, the lowest first.
+//! After the maximum n of a copy, a number to add to n follows: seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -24,13 +24,13 @@ const MAX_HEX: usize = (AGAIN - HEX) as usize - 1 + MIN_HEX;
 const MIN_AGAIN: usize = 2;
 const MIN_COPY: usize = 5;
 
-/// No copy is from farther back.
+/// The maximum distance of a copy.
 const REACH: usize = u16::MAX as usize;
 
-/// Where some bytes were last seen: by a hash of as many as make a copy.
+/// The last position of byte sequences, by a hash of as many bytes as the shortest copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// One more than the place; 0 stands for none.
+    /// The position plus one. 0 means none.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -40,7 +40,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Enters a place, and says where the same bytes may have been before.
+    /// Enters a position, and returns an earlier position that may have the same bytes.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -58,17 +58,17 @@ impl Places {
     }
 }
 
-/// Compresses what `text` has from `begin` on. It opens with a dictionary of so many bytes, whose places are `known`. What stands between
-/// them is known as well.
+/// Compresses `text` from `begin` on. `text` starts with a dictionary of `dictionary` bytes, whose positions are in
+/// `known`. The bytes between the dictionary and `begin` may be copied as well.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
     let mut out = Vec::with_capacity((text.len() - begin) / 4);
-    // Up to `done`, it is in `out`.
+    // Everything before `done` is in `out`.
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // What stands in between is an item of its own, whose first byte counts.
+        // Literal bytes in between are an item of their own, which costs a byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -81,11 +81,11 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // What is long like nothing is looked at in larger and larger steps.
+            // Takes larger and larger steps through data without matches.
             at += 1 + (at - done) / 32;
             continue;
         };
-        // Some of its places will do to find it again.
+        // Every third position suffices to find the copy again.
         (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
         at += length;
         done = at;
@@ -94,8 +94,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Appends to `text` what was compressed, of which it is known how long it was, behind what it had before it then. `None`: it is nothing
-/// that was.
+/// Decompresses `data` to `length` bytes, and appends them to `text`, which must end with the bytes before the original
+/// text. `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -126,7 +126,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
                 match fits(length)? {
                     length if length <= distance => text.extend_from_within(from..from + length),
                     _ if distance == 0 => return None,
-                    // It copies what it has just made.
+                    // The copy overlaps its own output.
                     length => (from..from + length).for_each(|at| text.push(text[at])),
                 }
             }
@@ -135,13 +135,13 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
     (text.len() == end).then_some(())
 }
 
-/// The longest copy that can be made here, of those places.
+/// Returns the longest copy from these positions.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
     let in_reach = places.into_iter().flatten().filter(|from| at - from <= REACH);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// How many bytes are the same at both places, of which `from` is the earlier.
+/// Returns the length of the common prefix at both positions. `from` is the earlier one.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -156,7 +156,7 @@ fn common(text: &[u8], from: usize, at: usize) -> usize {
     length + rest.iter().zip(&earlier[length..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes that are no copy.
+/// Writes bytes that are not copied.
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let (mut done, mut at) = (0, 0);
     while at < bytes.len() {
@@ -196,7 +196,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The first byte of a copy, and what follows it of a long one.
+/// Writes the first byte of a copy, and the rest of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);
@@ -241,7 +241,7 @@ mod tests {
         places
     }
 
-    /// How large it becomes.
+    /// Returns the compressed size.
     #[track_caller]
     fn there_and_back(dictionary: &str, head: &str, text: &str) -> usize {
         let all = [dictionary, head, text].concat();
@@ -254,11 +254,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_takes_no_room() {
+    fn known_text_compresses_to_a_few_bytes() {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(there_and_back(known, "", known), 3);
         assert_eq!(there_and_back("", known, known), 3);
-        // Another date of the same length: the date and two items.
+        // Another date of the same length costs the date and two items.
         let other = known.replace("2026-08-05", "1999-12-31");
         assert_eq!(there_and_back(known, "", &other), 3 + 1 + 10 + 1);
         assert_eq!(there_and_back("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_back_is_not_copied() {
+    fn text_beyond_the_reach_is_not_copied() {
         let mut random = fastrand::Rng::with_seed(1);
         let letters: String = (0..101).map(|_| random.uppercase()).collect();
         let far = letters + &"-".repeat(REACH - 100);
@@ -283,7 +283,7 @@ mod tests {
         assert!(there_and_back(&far, "", &far[..8]) > 3);
     }
 
-    /// Texts in which much comes again, near and far.
+    /// Texts with repetitions, near and far.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[0-9a-f]{1,90}",
@@ -303,9 +303,9 @@ mod tests {
             there_and_back(&dictionary, &head, &text);
         }
 
-        /// Whatever it is given, it does not panic and makes no more than it was asked for.
+        /// Arbitrary input does not panic, and the output has at most the requested length.
         #[test]
-        fn what_was_never_compressed_is_refused(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
+        fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();
             let whole = decompress(&data, length, &mut text).is_some();
             prop_assert!(text.starts_with(&before) && text.len() <= before.len() + length);
@@ -313,7 +313,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_damaged_is_refused_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        fn damaged_data_is_rejected_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
             let mut data = compress(text.as_bytes(), &Places::new(14), 0, 0);
             if !data.is_empty() {
                 let at = at.index(data.len());

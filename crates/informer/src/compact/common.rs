@@ -1,4 +1,4 @@
-//! What several objects have in common, word for word: the labels, owners and finalizers of replicas.
+//! Metadata that several objects share: the labels, owners and finalizers of replicas.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,18 +8,17 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Some metadata, as JSON until it is read. It helps to compress the object that it stands in, and tells replicas of one set from those
-/// of others.
+/// Shared metadata, as JSON until it is read. It also helps to compress its objects.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
 }
 
-/// All that somebody has.
+/// All shared metadata in use.
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,
-    /// By the hash of its text.
+    /// By the hash of the text.
     table: Mutex<HashTable<(u64, Weak<Common>)>>,
 }
 
@@ -29,7 +28,6 @@ impl Common {
     }
 
     pub(super) fn metadata(&self) -> &ObjectMeta {
-        // It was written from metadata.
         self.metadata.get_or_init(|| serde_json::from_str(&self.text).unwrap_or_default())
     }
 }
@@ -45,7 +43,7 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Where hardly anything was to be had, it is not looked for again soon.
+            // If few entries were removed, the next cleanup comes later.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }
@@ -65,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_there_once_and_what_nobody_has_is_forgotten() {
+    fn equal_metadata_is_shared_and_unused_metadata_forgotten() {
         let commons = Commons::default();
         let kept: Vec<_> = (0..50).map(|n| share(&commons, n)).collect();
         assert!((0..50).all(|n| Arc::ptr_eq(&kept[n], &share(&commons, n))));

@@ -1,4 +1,4 @@
-//! What the objects of a type share.
+//! Dictionaries for compression.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -11,35 +11,36 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// For as long as there is an object of its type: the text that helps to compress them, and what of them is in memory once for several.
+/// The dictionary and the shared metadata of one type. It exists as long as there is an object of the type.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<Learnt>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that only grows: what was compressed under less of it is decompressed with its beginning.
+/// A text that only grows. An object is decompressed with the prefix with which it was compressed.
 #[derive(Clone)]
 struct Learnt {
     text: Vec<u8>,
     places: Places,
 }
 
-/// How large a dictionary becomes. More would find little more.
+/// The maximum size of a dictionary. More would hardly help.
 const MOST: usize = 32 << 10;
 
-/// How much of one object it takes in.
+/// The maximum part of one object in a dictionary.
 const MOST_OF_ONE: usize = 8 << 10;
 
-/// An object is to become so many times smaller. One that does not is new to the dictionary. Of pods, this takes in about one of each
-/// sort: at 7 it is content too early.
+/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, this adds about
+/// one of each sort. A ratio of 7 adds too few.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. A type has one in a process, since a `Deserialize` does not know for which informer it works.
+/// The dictionaries in use. Each type has one for the whole process, because a `Deserialize` does not know its
+/// informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
-    /// That of a type.
+    /// Returns the dictionary of a type.
     pub(super) fn of<T: 'static>() -> Arc<Self> {
         let mut dictionaries = DICTIONARIES.lock();
         let dictionary = dictionaries.entry(TypeId::of::<T>()).or_default();
@@ -59,7 +60,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses an object, and says under how much of the dictionary. `before` is known to whoever decompresses it.
+    /// Compresses an object, and returns the length of the dictionary that was used. `before` must be known for
+    /// decompression.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -71,7 +73,7 @@ impl Dictionary {
         (compressed, known as u32)
     }
 
-    /// The JSON that was compressed to this.
+    /// Returns the JSON that was compressed.
     pub(super) fn decompress(
         &self,
         before: [&[u8]; 2],
@@ -87,7 +89,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Takes an object in. If others have been meanwhile, it is let go: it may be one of theirs.
+    /// Adds an object to the dictionary, unless another thread has changed it meanwhile. That thread may have added a
+    /// similar object.
     fn learn(&self, before: &Arc<Learnt>, json: &str) {
         let mut learnt = Learnt::clone(before);
         let begin = learnt.text.len();
@@ -107,7 +110,7 @@ impl Dictionary {
 mod tests {
     use super::*;
 
-    /// Some kilobytes without a likeness to those of another seed.
+    /// Random text.
     fn text(seed: u64, size: usize) -> String {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..size).map(|_| random.alphanumeric()).collect()
@@ -118,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_what_is_new_up_to_its_size_and_what_was_compressed_before_stays_readable() {
+    fn full_dictionary_keeps_old_texts_readable() {
         let dictionary = Dictionary::new();
         let texts: Vec<String> = (0..9).flat_map(|seed| [text(seed, 6000), text(seed, 6000)]).collect();
         let compressed: Vec<_> = texts.iter().map(|text| dictionary.compress("", text)).collect();
         for (pair, new) in compressed.chunks(2).zip([true, true, true, true, true, false, false, false, false]) {
-            assert!(pair[0].0.len() > 6000, "nothing was known of it");
-            assert_eq!(pair[1].0.len() < 100, new, "it was learnt");
+            assert!(pair[0].0.len() > 6000, "the text was unknown");
+            assert_eq!(pair[1].0.len() < 100, new, "the text was added");
         }
         assert_eq!(learnt(&dictionary), MOST);
         for (text, (compressed, learnt)) in texts.iter().zip(&compressed) {

@@ -1,4 +1,4 @@
-//! One object, compressed.
+//! A compressed object.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,34 +14,35 @@ use serde::de::Error as _;
 use super::common::Common;
 use super::dictionary::Dictionary;
 
-/// An object, whichever type it is to have.
+/// A compressed object of any type.
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// Name, namespace, uid and resourceVersion, then the compressed JSON. One piece, since allocators round each up.
+    /// Name, namespace, uid and resourceVersion, then the compressed JSON. One allocation, because allocators round up
+    /// each.
     data: Box<[u8]>,
-    /// Where these four end.
+    /// The ends of these four strings.
     ends: [u32; 4],
-    /// How long the JSON is.
+    /// The length of the JSON.
     size: u32,
-    /// How much of the dictionary there was.
+    /// The length of the dictionary that was used.
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// Whether it may be among the recently decoded ones.
+    /// Whether it may be in the cache of decoded objects.
     was_decoded: AtomicBool,
     #[expect(clippy::box_collection, reason = "it is hardly ever there")]
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
 }
 
-/// An object of which all but the metadata is skipped.
+/// Only the metadata of an object.
 #[derive(Deserialize)]
 struct Skim {
     #[serde(default)]
     metadata: ObjectMeta,
 }
 
-/// What is larger is not taken, so that all places in it and in what stands before it are known in 32 bits.
+/// The maximum size of an object, so that all positions, including those in the dictionary, fit into 32 bits.
 const MOST: u32 = 1 << 30;
 
 impl Record {
@@ -58,7 +59,7 @@ impl Record {
         let head = [name, namespace, uid, resource_version];
         let mut ends = [0; 4];
         let size = u32::try_from(json.len()).ok().filter(|&size| size <= MOST);
-        let size = size.ok_or_else(|| serde_json::Error::custom("it is larger than 1 GiB"))?;
+        let size = size.ok_or_else(|| serde_json::Error::custom("the object is larger than 1 GiB"))?;
         let mut end = 0;
         for (text, at) in head.iter().zip(&mut ends) {
             end += text.len() as u32;
@@ -80,25 +81,25 @@ impl Record {
         })
     }
 
-    /// The JSON that it was made of. `None` cannot be, unless there is a mistake here.
+    /// Returns the JSON of the object. `None` only if there is a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];
         self.dictionary.decompress(before, compressed, self.learnt as usize, self.size as usize)
     }
 
-    /// What it was decoded to a short while ago.
+    /// Returns the recently decoded object.
     pub(super) fn recent<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.dictionary.recent.find(self.place())?.downcast().ok()
     }
 
-    /// Keeps what it was decoded to for a short while.
+    /// Keeps a decoded object for later reads.
     pub(super) fn keep(&self, decoded: Arc<dyn Any + Send + Sync>) {
         self.was_decoded.store(true, Ordering::Relaxed);
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// Of all that there are at a time, no other has its data there.
+    /// The address of the data, which is unique among existing records.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }
@@ -148,7 +149,7 @@ impl Metadata for Record {
 
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
-            // It was read in the same way when it came.
+            // The same JSON was parsed when the object arrived.
             let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
             skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
         })

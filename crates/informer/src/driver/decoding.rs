@@ -1,4 +1,4 @@
-//! Decodes what comes off the runtime, many at once, and keeps the order.
+//! Decodes raw objects off the runtime, in batches, and keeps their order.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 
 use super::offload::off_the_runtime;
 
-/// A stream of raw things as a stream of decoded ones.
+/// Turns a stream of raw items into a stream of decoded items.
 ///
-/// What is ready is gathered into batches, which are decoded off the runtime, several at once; what comes out has the order of what went in.
-/// A little, such as the events of a quiet watch, is decoded on the spot, which takes less than to hand it over.
+/// Items that are ready are collected in batches, which are decoded off the runtime, several at a time. The order is
+/// kept. Small amounts, such as the events of a quiet watch, are decoded at once, which is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
-    /// None when it has ended.
+    /// `None` after the end.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -29,22 +29,22 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// About how large a batch is: a few milliseconds of a thread, which makes little of what it costs to hand it over.
+/// The approximate size of a batch: a few milliseconds of work, so that the cost of offloading does not matter.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The most items in a batch: what a source that always has something ready gives in one go.
+/// The maximum number of items in a batch, for sources that always have something ready.
 const BATCH_ITEMS: usize = 200;
 
-/// Up to that size it takes less time to decode than a current-thread runtime can spare.
+/// Up to this size, decoding is short enough for a current-thread runtime.
 const ON_THE_SPOT: usize = 32 << 10;
 
-/// The most items that are decoded on the spot: each is a call of a transform, which is a user's and may take long.
+/// The maximum number of items that are decoded at once. Each may call a transform, which is user code and may be slow.
 const ITEMS_ON_THE_SPOT: usize = 16;
 
-/// The most batches that are being decoded. It bounds what is held of a source that is faster than its decoder.
+/// The maximum number of batches that are being decoded. It bounds the memory if the source is faster than the decoder.
 const UNDER_WAY: usize = 4;
 
-/// How much of an object there is to decode.
+/// The number of bytes to decode.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }
@@ -66,7 +66,7 @@ where
         }
     }
 
-    /// The next item, None at the end. After an error, it is at its end as well.
+    /// Polls the next item. `None` at the end, which also follows an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -91,18 +91,18 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is going, and this task with it.
+                // The runtime is shutting down, and this task with it.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Whether there is nothing to wait for but the source.
+    /// Whether only the source has to make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Takes what the source has ready. Whether that makes a batch; else the source has no more for now, or for good.
+    /// Takes the items that are ready. Returns whether they fill a batch.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
@@ -121,7 +121,7 @@ where
         true
     }
 
-    /// Whether what is gathered is little, and next.
+    /// Whether the collected items are few, and next in order.
     fn is_for_the_spot(&self) -> bool {
         let is_little = self.gathered_bytes <= ON_THE_SPOT && self.gathered.len() <= ITEMS_ON_THE_SPOT;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -129,7 +129,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // A task of its own, so that it goes on while another batch is waited for.
+        // In a task of its own, so that it progresses while another batch is awaited.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 
@@ -140,7 +140,7 @@ where
 }
 
 impl<S, I, O> Drop for Decoding<S, I, O> {
-    /// What nobody waits for any more need not begin.
+    /// Cancels batches that have not started.
     fn drop(&mut self) {
         self.under_way.iter().for_each(JoinHandle::abort);
     }

@@ -1,4 +1,4 @@
-//! One driver a namespace, as the set of these changes.
+//! Runs one driver for each namespace.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -16,14 +16,14 @@ use super::{Driver, Whole};
 use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 
-/// The drivers of an informer that follows namespaces, each in a task of its own.
+/// The drivers of an informer of several namespaces, each in a task of its own.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Makes one, for which nothing is news that is older than what the server told others.
+    /// Creates a driver. The string is the newest revision that other parts have seen.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    /// What tells those that run to stop.
+    /// The stop tokens of the running drivers.
     running: BTreeMap<Place, CancellationToken>,
     tasks: JoinSet<Place>,
 }
@@ -40,7 +40,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Follows them until told to stop.
+    /// Follows the set until told to stop.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
@@ -48,7 +48,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // Whoever changes them is in somebody's hands, or there is no change any more.
+                // An error means that the last handle to the set is gone, so it cannot change any more.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -58,7 +58,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         }
     }
 
-    /// First those end that are not wanted any more, so that nothing of them comes after their objects are gone.
+    /// Ends the drivers of removed namespaces first, so that they write nothing after their objects are gone.
     async fn turn_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
@@ -73,13 +73,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Not before: it is as well as the others once nothing is there any more of those that have left.
+        // Only now: the informer is as healthy as its remaining parts once the objects of removed namespaces are gone.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Not that of the store, which is as far as the part that is furthest behind.
-                let told_others = self.publisher.cache.parts().newest().to_owned();
-                let driver = (self.driver)(&place, told_others);
+                // Not the revision of the store, which is the lowest revision of its parts.
+                let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
+                let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
                 self.running.insert(place.clone(), stop.clone());
                 self.tasks.spawn(async move {
@@ -94,7 +94,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is going, and this task with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => pending().await,
         }
     }

@@ -1,10 +1,10 @@
-//! Long work, on threads that are not the runtime's workers.
+//! Runs long work on threads that are not workers of the runtime.
 //!
-//! The threads are those of tokio's pool for blocking work. A program may have filled that pool with work of its own for any time, so work
-//! that does not begin within [`PATIENCE`] gets a thread of its own instead.
+//! Work runs in tokio's pool for blocking work. Other code may block that pool for any time, so work that does not
+//! start within [`PATIENCE`] gets a thread of its own.
 //!
-//! All informers of a process together have as many pieces of work under way as there are processors. Work that finds no place for
-//! [`LONGEST_WAIT`] begins all the same: a user's code may wait in one piece of work for what another piece brings.
+//! All informers of a process together have at most as many pieces of work in flight as there are processors. After
+//! [`LONGEST_WAIT`], work starts anyway: user code in one piece of work may wait for another piece.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,20 +18,21 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// How long tokio's pool may leave a piece of work waiting.
+/// How long work may wait in tokio's pool.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a piece of work waits for a place.
+/// How long work waits for a slot.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` elsewhere and waits for it. A panic of it goes on here. Work that has not begun when the future is dropped never does.
+/// Runs `work` on another thread and waits for it. A panic of `work` is resumed here. If the future is dropped before
+/// the work has started, the work never starts.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    let place = Place::wait().await;
+    let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
     let queued = Queued::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
-        drop(place);
-        // Nobody may want it any more.
+        drop(permit);
+        // The caller may be gone.
         let _ = answer.send(done);
     });
     let job = queued.0.clone();
@@ -47,7 +48,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // There are no threads left, so it is done here.
+                // No thread is available, so it runs here.
                 run(&queued.0);
             }
             answered.await
@@ -56,12 +57,12 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is going, and this task with it.
+        // The runtime is shutting down, and this task with it.
         Err(_) => pending().await,
     }
 }
 
-/// Drops what may be a whole list elsewhere, and does not wait for it.
+/// Drops a possibly large value on another thread, without waiting.
 pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn(off_the_runtime(move || drop(much)))),
@@ -71,7 +72,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A piece of work that a thread may take. Dropping it takes the work away, if it has not begun.
+/// Work that a thread may take. Dropping it cancels work that has not started.
 struct Queued(Job);
 
 impl Queued {
@@ -91,27 +92,28 @@ fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs a piece of work, unless another thread has taken it.
+/// Runs the work, unless another thread has taken it.
 fn run(job: &Job) {
     if let Some(work) = take(job) {
         work();
     }
 }
 
-/// The right to be one of the pieces of work that are under way.
-struct Place(());
+/// The right to run one piece of work.
+struct Permit(());
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
-impl Place {
-    /// `None`: it took too long. A waiting task owns nothing, so one that is never polled again holds up nobody.
+impl Permit {
+    /// Waits for a slot. `None` on a timeout. A waiting task owns nothing, so a task that is never polled again blocks
+    /// no other.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {
                 let freed = FREED.notified();
-                if let Some(place) = Self::try_take() {
-                    return place;
+                if let Some(permit) = Self::try_take() {
+                    return permit;
                 }
                 freed.await;
             }
@@ -120,15 +122,15 @@ impl Place {
     }
 
     fn try_take() -> Option<Self> {
-        static PLACES: OnceLock<usize> = OnceLock::new();
-        let places = *PLACES.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
-        let next = |taken: usize| (taken < places).then(|| taken + 1);
-        // Lazily, since a place that is dropped is given back.
+        static PERMITS: OnceLock<usize> = OnceLock::new();
+        let permits = *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
+        let next = |taken: usize| (taken < permits).then(|| taken + 1);
+        // Lazily, because dropping a slot frees it.
         TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         TAKEN.fetch_sub(1, Ordering::AcqRel);
         FREED.notify_waiters();
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_work_is_under_way_than_there_are_processors() {
+    async fn offloaded_work_is_bounded_by_processors() {
         let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let pieces: Vec<_> = (0..100)
             .map(|_| {
@@ -155,12 +157,12 @@ mod tests {
         for piece in pieces {
             piece.await.unwrap();
         }
-        let places = thread::available_parallelism().map_or(2, |n| n.get().max(2));
-        assert!((1..=places).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
+        let permits = thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        assert!((1..=permits).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_nobody_waits_for_any_more_gives_its_place_back() {
+    async fn abandoned_work_releases_its_permit() {
         for _ in 0..100 {
             let piece = tokio::spawn(off_the_runtime(|| {}));
             tokio::task::yield_now().await;
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_goes_on_where_the_work_is_waited_for() {
+    async fn panic_of_offloaded_work_reaches_the_caller() {
         let piece = tokio::spawn(off_the_runtime(|| panic!("wanted")));
         assert!(piece.await.unwrap_err().is_panic());
     }

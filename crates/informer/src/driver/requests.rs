@@ -1,4 +1,4 @@
-//! What a reflector asks for, carried out: lists, watches and waits.
+//! Executes the commands of a reflector: lists, watches and waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,46 +15,47 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::decoding::{Decode, Decoding};
 use super::offload::drop_off_the_runtime;
 use super::{BATCH, States};
-use crate::decode::Told;
+use crate::catch_drop::CatchDrop;
+use crate::decode::Observed;
 use crate::decoder::Decoder;
-use crate::guarded::Guarded;
 use crate::reflector::{Command, Input};
 
-/// The requests of a driver.
+/// Executes the requests of a driver.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// What errors name.
+    /// The request line in errors.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// The list under way is of no revision that is known, so that a server which was restored may tell other objects by the same versions.
+    /// The list in progress asks for the newest state. After a restore, the server may use known versions for other
+    /// objects.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The place of the list under way, paged or streamed.
-    place: Option<OwnedSemaphorePermit>,
-    /// The watch that is open.
+    /// The slot of the list in progress, paged or streamed.
+    permit: Option<OwnedSemaphorePermit>,
+    /// The open watch.
     events: Option<Events<T, L>>,
 }
 
-/// What bounds the requests of a driver.
+/// The bounds of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// How long a request may bring nothing, until its source is taken for dead.
+    /// How long a request may deliver nothing before the source counts as dead.
     pub(crate) idle: Duration,
-    /// The places for lists, for all drivers of an informer together.
+    /// The slots for lists of all drivers of an informer.
     pub(crate) lists: Arc<Semaphore>,
 }
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
 
-type Change<T> = WatchEvent<Told<Guarded<T>>>;
+type Change<T> = WatchEvent<Observed<CatchDrop<T>>>;
 
-/// How many objects of a page come between two times that its progress is told.
+/// The number of objects of a page between two reports of its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
-    Item(Told<Guarded<T>>),
+    Item(Observed<CatchDrop<T>>),
     Metadata(ListMeta),
 }
 
@@ -73,22 +74,22 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             is_anew: false,
             states,
             limits,
-            place: None,
+            permit: None,
             events: None,
         }
     }
 
-    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Told<Guarded<T>>> {
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Observed<CatchDrop<T>>> {
         match command {
             Command::List(options) => {
                 self.events = None;
                 if options.continue_token.is_empty() {
                     self.is_anew = options.resource_version.is_empty();
                 }
-                self.take_place().await;
+                self.acquire_permit().await;
                 let page = self.read_page(&options).await;
                 if page.as_ref().map_or(true, |page| page.metadata.continue_token.is_empty()) {
-                    self.place = None;
+                    self.permit = None;
                 }
                 Input::Listed(page)
             }
@@ -96,11 +97,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 self.events = None;
                 let decode = match options.send_initial_events {
                     true => {
-                        self.take_place().await;
+                        self.acquire_permit().await;
                         self.decode_initial(options.resource_version.is_empty())
                     }
                     false => {
-                        self.place = None;
+                        self.permit = None;
                         self.decode_event.clone()
                     }
                 };
@@ -117,7 +118,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 }
             }
             Command::Sleep(delay) => {
-                (self.events, self.place) = (None, None);
+                (self.events, self.permit) = (None, None);
                 sleep(delay).await;
                 Input::Woke
             }
@@ -134,7 +135,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// For a stream that begins with all objects that are there.
+    /// Decodes a stream that starts with the existing objects.
     fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
         let (decoder, request) = (self.decoder.clone(), self.request.clone());
         Arc::new(move |event| match event {
@@ -145,11 +146,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// What there is to read, if it is there.
-    pub(super) fn ready(&mut self) -> Option<Input<Told<Guarded<T>>>> {
+    /// Returns the next event if it is ready.
+    pub(super) fn ready(&mut self) -> Option<Input<Observed<CatchDrop<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // Whoever polls it next leaves a waker that wakes.
+            // The next poll registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -163,24 +164,24 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             None | Some(Err(_)) => true,
         };
         if matches!(&event, Poll::Ready(event) if ends_list(event)) {
-            self.place = None;
+            self.permit = None;
         }
         event
     }
 
-    async fn take_place(&mut self) {
-        if self.place.is_none() {
-            // Nobody closes it.
-            self.place = self.limits.lists.clone().acquire_owned().await.ok();
+    async fn acquire_permit(&mut self) {
+        if self.permit.is_none() {
+            // The semaphore is never closed.
+            self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
-    /// The next part of a page. An error, if the source brings nothing for too long.
+    /// Returns the next part of a page, or an error if the source delivers nothing for too long.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // Without a timer where it is there already.
+        // Without a timer if it is ready.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -188,19 +189,19 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             match timeout(self.limits.idle, poll_fn(|context| page.poll_next(context))).await {
                 Ok(part) => return part,
                 Err(_) if page.waits_for_its_source() => return Some(Err(self.unanswered())),
-                // It is decoded, which may take its time.
+                // It is being decoded, which may take any time.
                 Err(_) => {}
             }
         }
     }
 
     fn unanswered(&self) -> ApiError {
-        let error = ApiError::timeout(format!("the source brought nothing for {:?}", self.limits.idle));
+        let error = ApiError::timeout(format!("the source sent nothing for {:?}", self.limits.idle));
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
-    /// Reads a page to its end.
-    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Guarded<T>>>, ApiError> {
+    /// Reads a whole page.
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<CatchDrop<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
         let mut items = Gathered(Vec::new());
@@ -208,20 +209,20 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         let before = self.states.last().map_or(0, |state| state.received());
         while let Some(part) = self.next_part(&mut page).await {
             match part? {
-                Part::Item(told) => {
-                    if let Some(error) = told.object.nameless() {
+                Part::Item(observed) => {
+                    if let Some(error) = observed.object.nameless() {
                         let what = format!("item {} of the list has no name: {error}", items.0.len());
                         return Err(unreadable(&self.request, &what));
                     }
-                    items.0.push(told);
+                    items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // Of a page that is being read, the reflector does not know yet.
-                        self.states.tell_progress(before + items.0.len());
+                        // The reflector only sees complete pages.
+                        self.states.report_progress(before + items.0.len());
                     }
                 }
-                Part::Metadata(told) => metadata = Some(told),
+                Part::Metadata(observed) => metadata = Some(observed),
             }
-            // A page that is there as a whole would keep everybody else from running.
+            // A page that is ready as a whole would block other tasks.
             tokio::task::coop::consume_budget().await;
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
@@ -229,7 +230,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// What has come of a page, which may fail, or be given up.
+/// The objects of a page that may fail or be abandoned.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
@@ -240,14 +241,14 @@ impl<T: Send + 'static> Drop for Gathered<T> {
     }
 }
 
-fn named<T>(told: Told<T>, request: &Arc<RequestLine>) -> Result<Told<T>, ApiError> {
-    match told.object.nameless() {
+fn named<T>(observed: Observed<T>, request: &Arc<RequestLine>) -> Result<Observed<T>, ApiError> {
+    match observed.object.nameless() {
         Some(error) => Err(unreadable(request, &format!("the object of an event has no name: {error}"))),
-        None => Ok(told),
+        None => Ok(observed),
     }
 }
 
-/// An answer that came whole, and is not what was asked for.
+/// Returns the error for a complete but invalid response.
 fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
     ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
 }

@@ -1,4 +1,4 @@
-//! The states of the drivers of an informer, and the state of the informer that follows from them.
+//! The state of each driver, and the resulting state of the informer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::cache::version::is_older;
 use crate::namespaces::Place;
 use crate::{InformerState, ListProgress, StopCause};
 
-/// Where a driver reports its state.
+/// The place where a driver reports its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -19,8 +19,8 @@ pub(crate) struct States {
 
 /// The state of an informer.
 ///
-/// Its lock is held to copy and to replace reference counts. States are joined, cloned and dropped, and waiting tasks are woken, after it
-/// was released: a cause may hold a user's error, and a waker is a user's code.
+/// Its lock is held only to copy and to replace reference counts. States are merged, cloned and dropped without it, and
+/// tasks are woken without it: a cause may contain a user's error, and a waker is user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -32,18 +32,18 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// Grows with each change that wakes.
+    /// Incremented by each change that wakes.
     version: u64,
 }
 
 impl Whole {
-    /// For the driver of a part.
+    /// Returns the reporter for the driver of a part.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(begun);
         States { place: place.clone(), whole: self.clone() }
     }
 
-    /// From now on these parts count, and no others.
+    /// Sets the parts that count.
     pub(super) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
@@ -55,7 +55,7 @@ impl Whole {
         self.changed.notify_waiters();
     }
 
-    /// The informer has ended. The first cause counts.
+    /// The informer has ended. The first cause wins.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut inner = self.lock();
         if inner.stopped.is_some() {
@@ -71,7 +71,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// The state, and a number that differs after each change that wakes.
+    /// Returns the state and a number that changes with each change that wakes.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -90,12 +90,12 @@ impl Whole {
         self.lock().version
     }
 
-    /// Ready with the next change after this call.
+    /// Returns a future that completes with the next change after this call.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// The state of each part that is a namespace.
+    /// Returns the state of each namespace.
     pub(crate) fn by_namespace(&self) -> BTreeMap<String, InformerState> {
         let parts: Vec<_> = self.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
@@ -105,11 +105,11 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of a part, unless that does not count any more, and returns the one before.
+    /// Replaces the state of a part and returns the previous one. Does nothing if the part no longer counts.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // States that are alike are joined to states that are alike.
+        // If a part's state is alike, the merged state is alike.
         let is_news = !state.is_like(&next);
         let before = std::mem::replace(state, next);
         let is_news = !std::mem::replace(&mut inner.has_begun, true) || is_news;
@@ -132,7 +132,7 @@ fn begun() -> Arc<InformerState> {
 }
 
 impl States {
-    /// The state that was reported last; `None` if nobody counts this driver any more.
+    /// Returns the last reported state. `None` if the driver no longer counts.
     pub(super) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -145,15 +145,16 @@ impl States {
         }
     }
 
-    /// Reports how far a list has come.
-    pub(super) fn tell_progress(&self, received: usize) {
+    /// Reports the progress of a list.
+    pub(super) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
             self.whole.put(&self.place, Arc::new(InformerState::Listing { progress }));
         }
     }
 }
-/// The trouble that has lasted longest, or else what there is to wait for, or else the revision that all have come to.
+
+/// Merges the states of all parts: the failure that has lasted longest, otherwise the progress, otherwise the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

@@ -1,4 +1,4 @@
-//! Writes that an overlay learns of by itself.
+//! An API whose writes an overlay shows.
 
 use std::fmt;
 
@@ -8,13 +8,14 @@ use super::Overlay;
 
 /// An [`ObjectApi`] whose writes an [`Overlay`] shows at once: see [`Overlay::api`].
 ///
-/// The overlay takes up what the server answers, as the server answers it, without the projection and the transform of the informer. A
-/// deletion is followed by a read, which tells an object that is gone from one that waits for its finalizers; if that read fails, the
-/// overlay goes on to show the object until the cache knows better.
+/// The overlay shows the response of the server, without the projection and the transform of the informer. After a
+/// deletion, a read checks whether the object is gone or waits for finalizers. If that read fails, the overlay shows
+/// the object until the cache has the deletion.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future gives the request up. Whether the server acted on a write is then unknown, and the overlay knows nothing of it.
+/// Dropping a future cancels the request. The server may or may not have executed a write, and the overlay does not
+/// show it.
 ///
 /// # Examples
 ///
@@ -58,14 +59,14 @@ impl<A, T> OwnWrites<A, T> {
         Self { api, overlay }
     }
 
-    /// The overlay that shows the writes.
+    /// Returns the overlay that shows the writes.
     pub fn overlay(&self) -> &Overlay<T> {
         &self.overlay
     }
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Shows what the server answered. An answer whose resourceVersion is no number is shown once the cache has it.
+    /// Reports the response of the server. If its resourceVersion is not a number, it is shown once the cache has it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -106,7 +107,7 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_not_found() => _ = self.overlay.deleted(last),
-            // The deletion is done, and the cache will tell.
+            // The deletion succeeded, and the cache will receive it.
             (Err(_), _) => {}
         }
         Ok(())

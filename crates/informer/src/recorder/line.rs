@@ -1,4 +1,4 @@
-//! The lines of a recording: written and read.
+//! The lines of a recording.
 
 use std::error::Error;
 use std::io::{self, BufRead, Read};
@@ -12,12 +12,12 @@ use pintle_meta::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// One line, and what stands behind it.
+/// A header line and its body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
-    /// How long after the beginning.
+    /// The time since the start of the recording.
     pub(crate) at: Duration,
-    /// Of which request it is; the first is 1.
+    /// The number of the request, starting from 1.
     pub(crate) call: u64,
     pub(crate) record: Record,
 }
@@ -33,13 +33,13 @@ pub(crate) enum Record {
     Event(WatchEvent<RawObject>),
     Failed(Box<Failure>),
     End,
-    /// The file has reached its bound.
+    /// The file has reached its size limit.
     Full,
-    /// Why nothing more could be written.
+    /// The reason why recording stopped.
     Lost(String),
 }
 
-/// What was recorded.
+/// The recorded source.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Source {
@@ -50,11 +50,11 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// What a request asks for, for whoever reads the file.
+/// The options of a request, for readers of the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Asked {
-    /// None: that of the source. Empty: all.
+    /// `None` for the namespace of the source. Empty for all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     resource_version: String,
@@ -100,14 +100,14 @@ struct TooLarge {
     limit: usize,
 }
 
-/// No line is longer.
+/// The maximum length of a header line.
 const LONGEST: u64 = 256;
 
-/// What an object too large to be held is marked with.
+/// The prefix of the types of oversized objects.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
-    /// How much memory it holds, about.
+    /// Returns the approximate size in memory.
     pub(super) fn size(&self) -> usize {
         let object = match &self.record {
             Record::Item(RawObject::Json(json))
@@ -121,14 +121,14 @@ impl Line {
         size_of::<Self>() + object
     }
 
-    /// The line, and behind it what it says.
+    /// Returns the header line and the body.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let Self { at, call, record } = self;
         let (what, body) = record.written();
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
-    /// The next line. None at the end, and where the file was cut off in the middle of one.
+    /// Reads the next line. `None` at the end, or if the file ends in the middle of a line.
     pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
@@ -137,7 +137,7 @@ impl Line {
             return Ok(None);
         }
         let header = header.trim_end_matches('\n');
-        let faulty = || io::Error::new(io::ErrorKind::InvalidData, format!("{header:?} is no line of a recording"));
+        let faulty = || io::Error::new(io::ErrorKind::InvalidData, format!("{header:?} is not a line of a recording"));
         let [at, call, what, length] =
             <[&str; 4]>::try_from(header.split(' ').collect::<Vec<_>>()).map_err(|_| faulty())?;
         let [at, call, length] = [at, call, length].map(|number| number.parse::<u64>());
@@ -157,7 +157,7 @@ impl Line {
 }
 
 impl Record {
-    /// How it is called, and what it says.
+    /// Returns the type and the body.
     fn written(&self) -> (String, Bytes) {
         let (what, body) = match self {
             Self::Source(source) => ("SOURCE", json(source)),
@@ -211,7 +211,7 @@ impl Record {
             "END" => Self::End,
             "FULL" => Self::Full,
             "LOST" => Self::Lost(text()),
-            _ => return Err(serde::de::Error::custom(format!("there is no {what:?} in a recording"))),
+            _ => return Err(serde::de::Error::custom(format!("unknown entry type {what:?}"))),
         })
     }
 }
@@ -230,7 +230,7 @@ fn written(what: &str, object: &RawObject) -> (String, Bytes) {
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // Structs of texts and numbers always have a form in JSON.
+    // Structs of strings and numbers can always be serialized.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
@@ -281,7 +281,7 @@ impl From<&WatchOptions> for Asked {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        // No server has an object of another name, so none was recorded.
+        // Servers only have objects with valid names.
         let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
@@ -298,7 +298,7 @@ impl From<&ApiError> for Failure {
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
-            // A kind that came after this was written is told as what ends a round, as each but the above does.
+            // An unknown kind is recorded as one that ends a round, as most kinds do.
             _ => (Kind::Decode, error.to_string()),
         };
         let line = error.request.as_deref();

@@ -1,4 +1,4 @@
-//! A recording, told once more.
+//! Replays recordings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -18,48 +18,51 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::line::{Line, Record, Source};
 
-/// What a [`Recorder`](super::Recorder) wrote down, told once more: a source for an informer in a test.
+/// Replays a recording of a [`Recorder`](super::Recorder): a source for an informer in a test.
 ///
-/// Requests are answered in the order in which they were sent, each as it was and as long after it was asked as then; with tokio's
-/// clock paused, a night takes no time. What a request asks for is not compared, but whether it is a list or a watch: an informer
-/// that asks for the other is told so by an error, and has a state that says it. After the last answer nothing comes any more. A file
-/// that was cut off in the middle of a line, as by the end of its process, tells all that is whole, and nothing behind the line that
-/// says where it ends.
+/// Requests are answered in their recorded order, each with the recorded delay. With tokio's clock paused, a night
+/// takes no time. The options of a request are not compared, but if a list is requested where a watch was recorded, or
+/// the reverse, the request fails, and the state of the informer shows the error. After the last answer, requests stay
+/// pending. If the file was truncated, for example because its process was killed, all complete entries are replayed.
+/// Anything after a `FULL` or `LOST` entry is ignored.
 ///
-/// Delays between requests are the informer's own. To be the same as then, they need the same
+/// The informer determines the delays between requests. To reproduce them, use the same
 /// [`seed`](crate::InformerConfig::seed).
 ///
 /// # Examples
 ///
 /// See [`Recorder`](super::Recorder).
 pub struct Recording<T> {
-    /// In the namespace of which requests are answered.
+    /// Its namespace determines which requests are replayed.
     source: Source,
     calls: Arc<Calls>,
     object: PhantomData<fn() -> T>,
 }
 
-/// By namespace, or of all.
+/// By namespace. `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
-/// A request.
+/// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// What came of it, and how long after it began; in order.
+    /// The responses, each with the time since the start of the request.
     records: VecDeque<(Duration, Record)>,
 }
 
 impl<T> Recording<T> {
-    /// Reads a recording, all of it.
+    /// Reads a recording into memory.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is no recording.
+    /// Fails if the file cannot be read or is not a recording.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is no recording: it names no source"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the file is not a recording: it has no SOURCE entry",
+            ));
         };
         let mut calls: Vec<(Option<String>, Call)> = Vec::new();
         while let Some(Line { at, call, record }) = Line::read(&mut file)? {
@@ -87,9 +90,9 @@ impl<T> Recording<T> {
         Ok(Self { source, calls: Arc::new(calls.collect()), object: PhantomData })
     }
 
-    /// What was told of a namespace, or of all by one list and one watch: the source of each for an informer
-    /// [of several](crate::SharedInformer::of_namespaces), where [several were recorded](super::Recorder::record). One that comes again goes
-    /// on where it was; of one that was not recorded, nothing comes.
+    /// Returns the source of one namespace, or of all namespaces for `None`, for an informer [of several
+    /// namespaces](crate::SharedInformer::of_namespaces) whose [sources were recorded](super::Recorder::record). A
+    /// namespace that is added again continues where it stopped. A namespace that was not recorded never answers.
     #[must_use]
     pub fn in_namespace(&self, namespace: Option<&str>) -> Self {
         let mut source = self.source.clone();
@@ -124,7 +127,7 @@ impl<T> Recording<T> {
 
 fn other(is_watch: bool) -> ApiError {
     let (asked, recorded) = if is_watch { ("a watch", "a list") } else { ("a list", "a watch") };
-    ApiError::invalid_request(format!("{asked} is asked for, where the recording goes on with {recorded}"))
+    ApiError::invalid_request(format!("{asked} was requested, but the recording continues with {recorded}"))
 }
 
 impl<T: 'static> ListWatch for Recording<T> {
@@ -158,16 +161,16 @@ impl<T: 'static> ListWatch for Recording<T> {
     }
 }
 
-/// How a stream ends.
+/// Returns the end of a stream.
 fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
     match record {
         Record::Failed(failure) => Err((*failure).into()),
         Record::End => Ok(None),
-        _ => Err(ApiError::decode("the recording has something in this place that no such request is answered with")),
+        _ => Err(ApiError::decode("the recording contains an entry here that does not answer such a request")),
     }
 }
 
-/// A stream that was recorded.
+/// A recorded stream.
 pub struct Replayed<I> {
     began: Instant,
     records: VecDeque<(Duration, Record)>,
@@ -179,7 +182,7 @@ impl<I> Stream for Replayed<I> {
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // Nobody heard more of it: all that follows is silence.
+        // The recording has no more entries of this stream, so it stays silent.
         let Some((after, _)) = self.records.front() else { return Poll::Pending };
         let due = self.began + *after;
         if due > Instant::now() {
@@ -192,7 +195,7 @@ impl<I> Stream for Replayed<I> {
 }
 
 impl<T> fmt::Debug for Recording<T> {
-    /// What it holds is objects, and does not show.
+    /// Omits the objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recording").field("source", &self.source).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! The thread that writes a recording, and the way to it.
+//! The thread that writes a recording, and its channel.
 
 #[cfg(test)]
 mod tests;
@@ -17,49 +17,49 @@ use tracing::dispatcher;
 
 use super::line::{Line, Record};
 
-/// The way to the thread. It ends with this, once all that came is written.
+/// The channel to the thread. When it is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
-    /// None when nothing more is to be written.
+    /// `None` after recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
-    /// How many bytes are on the way, which bounds the channel.
+    /// The number of bytes in the channel, which bounds it.
     waiting: Arc<AtomicUsize>,
-    /// Why it was given up, if it was. Closed when the thread has ended.
+    /// The error that stopped the recording. Closed when the thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Writer<W> {
     path: PathBuf,
     file: W,
-    /// How long the file may become.
+    /// The maximum length of the file.
     limit: u64,
-    /// How much of it is written.
+    /// The number of written bytes.
     written: u64,
-    /// The lines behind that.
+    /// Lines that were not written yet.
     buffer: Vec<u8>,
-    /// Of the last line.
+    /// The time of the last line.
     at: Duration,
 }
 
-/// The most that is on the way to the file: what a source brings in about a second.
+/// The maximum number of bytes in the channel: what a source sends in about a second.
 const WAITING: usize = 64 << 20;
 
-/// So much is written at once, if there is so much.
+/// The size of a write, if enough data waits.
 const BUFFER: usize = 64 << 10;
 
-/// Room for the line that says where the recording ends.
+/// Space for the line that ends the recording.
 const LAST: u64 = 64;
 
 const TOO_SLOW: &str = "the disk is too slow";
 
 impl Lines {
-    /// Writes to the beginning of an empty file, of which `path` is the name in what is told.
+    /// Starts a thread that writes to an empty file. `path` is used in logs.
     pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
         let (sender, lines) = unbounded();
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // Whoever listens to what is told here listens there as well.
+        // The thread logs to the same subscriber.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -73,8 +73,8 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Never waits: of what comes faster than it can be written for too long, the recording says that it ends there. The lines are in the
-    /// order in which they are made, so that none is later than the next one.
+    /// Sends a line without waiting. If the writer falls too far behind, the recording ends with a line that says so.
+    /// Lines are sent in the order of their times.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Nothing panics under this lock.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// Ready when the file is complete.
+    /// Completes when the file is complete.
     pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
         let mut end = self.end.clone();
         async move {
@@ -105,7 +105,7 @@ impl Lines {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Writes what comes until no more does, or no more is to be written.
+    /// Writes lines until the channel or the recording ends.
     fn run(&mut self, lines: &Receiver<Line>, waiting: &AtomicUsize) -> io::Result<()> {
         while let Some(line) = self.next(lines)? {
             waiting.fetch_sub(line.size(), Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl<W: Write + Seek> Writer<W> {
             let bytes = line.bytes();
             let length = self.written + (self.buffer.len() + bytes.len()) as u64;
             if length.saturating_add(LAST) > self.limit {
-                tracing::warn!(path = %self.path.display(), "the recording has reached its bound, and goes no further");
+                tracing::warn!(path = %self.path.display(), "the recording has reached its size limit and stops");
                 self.buffer.extend(Line { at: self.at, call: 0, record: Record::Full }.bytes());
                 break;
             }
@@ -129,7 +129,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// The next line, for which what came before does not wait.
+    /// Returns the next line, and flushes the buffer before it has to wait.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -148,16 +148,16 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Says where the recording ends, in the place of what was written by half: where the disk is full, there is room for it.
+    /// Writes the line that ends the recording over the last incomplete line, which leaves space for it on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
-        tracing::warn!(%path, %error, "the recording cannot be written, and goes no further");
-        // Of an error of the system's, in as few words as there is room for.
+        tracing::warn!(%path, %error, "cannot write the recording, which stops here");
+        // For an error of the operating system, only its kind, to save space.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));
         if let Err(error) = place.and_then(|_| self.file.write_all(&last)).and_then(|()| self.file.flush()) {
-            tracing::debug!(%path, %error, "nor can it be written where the recording ends");
+            tracing::debug!(%path, %error, "cannot mark the end of the recording");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a streaming list has brought so far.
+//! The objects of a streaming list.
 
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -11,15 +11,16 @@ use crate::ListProgress;
 
 /// The objects of a streaming list, each in its newest state.
 ///
-/// They lie in a vector, which is given away as it is when the list is complete: a map of 100,000 keys would have to be taken apart then,
-/// in one go. What finds them has neither keys nor anything else to drop.
+/// The objects are in a vector, which is returned unchanged when the list is complete. A map of 100,000 keys would have
+/// to be taken apart at once. The lookup table has neither keys nor anything else to drop.
 pub(super) struct Initial<T> {
-    /// In the order of the stream, but for the gap of one that was deleted, which the last one fills: the same stream makes the same list.
+    /// In the order of the stream, except that the last object fills the gap of a deleted one. The same stream yields
+    /// the same list.
     objects: Vec<T>,
-    /// The hash of each one's key, and where it is.
+    /// The hash of the key of each object, and its position.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// When it brought an object last that was not there, or was opened.
+    /// When the last new object arrived, or when the stream was opened.
     pub(super) progressed: Instant,
 }
 
@@ -71,7 +72,7 @@ impl<T> Initial<T> {
     }
 }
 
-/// Whether both are states of one object.
+/// Whether both are states of the same object.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

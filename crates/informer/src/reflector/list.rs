@@ -1,4 +1,4 @@
-//! The listing half: pages and their failures.
+//! Lists: pages and their failures.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,19 +9,19 @@ use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::{ListProgress, ReflectorError};
 
-/// What a page holds where nothing says otherwise.
+/// The default page size.
 const PAGE_SIZE: u32 = 500;
 
-/// A list under way.
+/// A list in progress.
 pub(super) struct Pages<T> {
-    /// What the first page was asked for with.
+    /// The options of the first page.
     first: ListOptions,
-    /// What pages were asked for by.
+    /// The tokens of the pages that were requested.
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// How many are on the pages to come, if the last page told.
+    /// The number of objects on later pages, if the server reported it.
     remaining: Option<u64>,
-    /// The revision of the first page, which all others share. None while that is awaited.
+    /// The revision of the first page, which all pages share. `None` before the first page.
     resource_version: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // With a limit the server would have to bypass its cache. At "0" it ignores the limit, unless it has no cache.
+            // With a limit, the server would bypass its cache. At "0" it ignores the limit, unless it has no cache.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };
@@ -44,7 +44,7 @@ impl<T: Object> Reflector<T> {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
-            // Servers take a revision and a limit, and no more, for a wish for the state at just that revision.
+            // Servers read a revision with a limit but without a match as a request for exactly that revision.
             resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()
@@ -54,8 +54,10 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // Such a list would have no end, and memory has.
-            true => Err(ApiError::decode("a page names one before it as the next one, so the list would have no end")),
+            // The list would never end.
+            true => {
+                Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
+            }
             false => Ok(page),
         });
         let page = match answer {
@@ -87,7 +89,7 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // Of what is wrong with watches, a list says nothing.
+        // A list does not show that watches work again.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

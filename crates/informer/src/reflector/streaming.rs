@@ -1,4 +1,4 @@
-//! The streaming list: the first state as a watch that begins with it.
+//! Streaming lists: a watch that starts with the initial state.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
 
-/// So many streaming lists in a row may end unfinished.
+/// The maximum number of unfinished streaming lists in a row.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// For how long a server is not asked for streaming lists that does not finish them: it may be another one by then.
+/// How long streaming lists stay off if a server does not finish them. It may be replaced by then.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -82,7 +82,8 @@ impl<T: Object> Reflector<T> {
         self.receive_initial(stream, initial)
     }
 
-    /// The server took a streaming list up and did not finish it. It may know the parameters no better than to ignore them.
+    /// The server accepted a streaming list and did not finish it. It may ignore the parameters because it does not
+    /// know them.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
         Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }
@@ -93,7 +94,7 @@ impl<T: Object> Reflector<T> {
             self.version_unavailable = true;
             return self.open_stream().into();
         }
-        // Who asks to be left alone does not want a list instead.
+        // A server that asks for a delay does not want a list instead.
         if is_passing(&error) || error.retry_after.is_some() {
             return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
         }
@@ -138,7 +139,7 @@ impl<T: Object> Reflector<T> {
         self.streams_paused_until = Some(now + self.stream_pauses.next(None));
     }
 
-    /// Where a streaming list begins.
+    /// Returns the start revision of a streaming list.
     fn streaming_version(&self) -> String {
         if self.version_unavailable { String::new() } else { self.floor().to_owned() }
     }

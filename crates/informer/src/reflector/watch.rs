@@ -1,4 +1,4 @@
-//! The watching half.
+//! Watches.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
 use crate::cache::version;
 
-/// A watch that ends earlier than this has hardly begun.
+/// A watch that ends earlier counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// So many short watches in a row are reopened at once if they brought news. More look like a loop.
+/// The number of short watches in a row that are reopened at once if they delivered events. More look like a loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// So many times in a row a watch is tried to be opened that gets no answer, before a list is tried.
+/// The number of unanswered watch requests in a row before the reflector lists.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// How often a kube-apiserver sends bookmarks. Who sends two of them sooner may not mean to go on like that.
+/// The bookmark period of kube-apiserver. Two bookmarks in shorter succession do not prove a shorter period.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
@@ -25,14 +25,14 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// When something came last, or it was opened.
+    /// When the last event arrived, or when the watch was opened.
     heard: Instant,
-    /// When a bookmark came last.
+    /// When the last bookmark arrived.
     bookmarked: Option<Instant>,
-    /// The longest time between two of them.
+    /// The longest time between two bookmarks.
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// The server began with synthetic events, whose revisions are in no order, and has not come to its first real one.
+    /// The server started with synthetic events, whose revisions are unordered, and has not sent a real event yet.
     is_synthetic: bool,
 }
 
@@ -43,7 +43,7 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Goes on after a watch. Without a revision nobody tells what was deleted since, so a list has to.
+    /// Continues after a watch. Without a revision, only a list can show which objects were deleted.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -55,7 +55,7 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // That watches end at once is over when one does not; all else, now that one is open.
+                // An open watch clears every failure except short watches, which are cleared when a watch lasts.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -64,7 +64,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // No answer says nothing of what the server holds either. But a list may get through where a watch does not.
+        // An unanswered request shows nothing about the state of the server, but a list may work where a watch does
+        // not.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -103,17 +104,17 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
         if now >= stream.until {
-            // The server has forgotten to end it, or nothing comes through any more.
+            // The server did not end the watch in time, or the connection is dead.
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // It may be a server that sends bookmarks more seldom, or none, and asking it anew costs it something.
+            // The server may send bookmarks rarely or never, and each reopened watch costs it something.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
             return step;
         }
-        // It has lasted long enough to be none of the short ones.
+        // The watch has lasted long enough to count as successful.
         self.trouble = None;
         self.watch(stream)
     }
@@ -131,7 +132,7 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn stream(&self, now: Instant, timeout: Duration, is_synthetic: bool) -> Stream {
-        // A lifetime beyond what the clock can count is no limit at all; a day is as good.
+        // A lifetime beyond the range of the clock is replaced by a day.
         const DAY: Duration = Duration::from_secs(24 * 3600);
         let until = now.checked_add(timeout.saturating_add(self.config.watch_grace)).unwrap_or(now + DAY);
         Stream { opened: now, until, heard: now, bookmarked: None, bookmark_gap: None, has_news: false, is_synthetic }
@@ -148,8 +149,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// When a watch counts as dead of which nothing more is heard, be it the first of its server: of one that sends no bookmarks, it is
-    /// given up in vain once or twice. None: as good as never.
+    /// Returns when the watch counts as dead if nothing arrives, also for the first watch of a server. If a server
+    /// sends no bookmarks, one or two watches are reopened in vain. `None` means never.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -186,8 +187,8 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Whether a watch that is over has done its work: it lasted, or it brought news and is not one of many short ones in a
-    /// row. Then delays start over.
+    /// Whether an ended watch was successful: it lasted, or it delivered events and is not one of many short watches in
+    /// a row. Then delays are reset.
     fn went_well(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -201,12 +202,12 @@ impl<T: Object> Reflector<T> {
 }
 
 impl Stream {
-    /// What was a list up to now goes on as a watch.
+    /// Continues a finished streaming list as a watch.
     pub(super) fn after_list(self, now: Instant) -> Self {
         Self { opened: now, heard: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Takes note of an event, and tells how far bookmarks are apart, if it is one and not the first.
+    /// Records an event. Returns the longest time between bookmarks, if the event is a bookmark and not the first one.
     fn hear<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.heard = now;
         self.has_news = true;
@@ -219,12 +220,12 @@ impl Stream {
     }
 }
 
-/// The stream broke off, which is a common way for one to end.
+/// Whether the stream broke off, which is a common way to end.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Says nothing of what the server holds: the same request may do later.
+/// Whether the error is temporary and shows nothing about the state of the server.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

@@ -1,8 +1,9 @@
-//! Moves over JSON without a look into what is skipped.
+//! Moves over JSON without parsing the skipped parts.
 
 use std::ops::Range;
 
-/// A place in JSON. Each method leaves the place where it was if it gives nothing, and takes time for the bytes that it passes.
+/// A position in JSON. A method that returns `None` does not move it. Each method takes time in proportion to the bytes
+/// that it passes.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -35,7 +36,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Past a text: where it stands, without its quotes.
+    /// Moves past a string, and returns its range without the quotes.
     pub(super) fn text(&mut self) -> Option<Range<usize>> {
         if self.peek()? != b'"' {
             return None;
@@ -46,7 +47,7 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
-    /// Past a value.
+    /// Moves past a value.
     pub(super) fn skip_value(&mut self) -> Option<()> {
         match self.peek()? {
             b'"' => self.text().map(|_| ()),
@@ -60,7 +61,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Past an object or array. Which bracket closes which is not looked at.
+    /// Moves past an object or array. It does not check that brackets match.
     fn skip_nested(&mut self) -> Option<()> {
         let (mut at, mut depth) = (self.at, 0_usize);
         loop {
@@ -79,22 +80,24 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the quote stands that ends the text which goes on at `at`.
+/// Returns the position of the quote that ends the string.
 fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += plain(bytes.get(at..)?);
         if *bytes.get(at)? == b'"' {
             return Some(at);
         }
-        // Whatever stands behind a backslash, it ends no text.
+        // The byte after a backslash does not end the string.
         at += 2;
     }
 }
 
-/// How many bytes come before a quote or a backslash. Eight at a time, but with no more ado than that, since texts are short as a rule.
+/// Returns the number of bytes before a quote or a backslash. It reads eight bytes at a time, without larger vectors,
+/// because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // The highest bit of each byte that is 0, and perhaps of some behind the first such one, which do not matter.
+    // Sets the highest bit of each zero byte. Bytes after the first zero byte may be set by mistake, which does not
+    // matter.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

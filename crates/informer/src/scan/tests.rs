@@ -1,4 +1,4 @@
-//! The scanner beside `serde_json`, which is right.
+//! Compares the scanner with `serde_json`.
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -11,12 +11,12 @@ fn scanner() -> Scanner {
     Scanner::new(&projection.without(&["spec", "a\"b"]))
 }
 
-/// What the scanner leaves of it.
+/// Returns the bytes that the scanner keeps.
 fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// The same, of a tree.
+/// Returns the tree that the scanner should keep.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {
@@ -38,7 +38,7 @@ fn prune(object: &mut Value) {
 }
 
 #[test]
-fn what_is_left_out_goes_with_its_comma_wherever_it_stands() {
+fn cut_field_takes_its_comma_along() {
     for (json, expected) in [
         (r#"{"metadata":{"managedFields":[{"a":"]"}],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
         (r#"{"metadata":{"name":"a","managedFields":[]},"kind":"Pod"}"#, r#"{"metadata":{"name":"a"},"kind":"Pod"}"#),
@@ -86,7 +86,7 @@ fn an_object_is_named_by_its_own_metadata() {
 }
 
 #[test]
-fn what_is_no_object_is_left_to_its_decoder() {
+fn invalid_json_is_left_to_the_decoder() {
     let deep = format!(r#"{{"spec":{}"#, "[".repeat(100_000));
     for json in [
         "",
@@ -106,13 +106,13 @@ fn what_is_no_object_is_left_to_its_decoder() {
 }
 
 #[test]
-fn behind_the_metadata_nothing_is_looked_at_that_is_not_wanted() {
+fn scan_ends_after_the_metadata() {
     let json = br#"{"metadata":{"name":"a","managedFields":1},"spec":"#;
     let outline = Scanner::new(&Projection::default()).scan(json).unwrap();
     assert_eq!(&*outline.pruned(json), br#"{"metadata":{"name":"a"},"spec":"#);
 }
 
-/// Objects with the names that are looked for, in places where they mean something and where they do not.
+/// Objects with the field names of the scanner, at relevant and irrelevant places.
 fn object() -> impl Strategy<Value = Value> {
     let names = [
         "metadata",
@@ -145,7 +145,7 @@ fn object() -> impl Strategy<Value = Value> {
     value.prop_filter("an object", Value::is_object)
 }
 
-/// As some servers would write it: indented, or with letters of names as escapes.
+/// Formats as some servers might: indented, or with escaped letters in names.
 fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
     let text = if is_pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
     let text = text.unwrap();
@@ -154,7 +154,7 @@ fn written(object: &Value, is_pretty: bool, escapes: bool) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_left_is_what_serde_reads_without_the_fields(object in object(), is_pretty in any::<bool>(), escapes in any::<bool>()) {
+    fn pruned_json_equals_serde_without_the_fields(object in object(), is_pretty in any::<bool>(), escapes in any::<bool>()) {
         let text = written(&object, is_pretty, escapes);
         let left = pruned(&text).unwrap();
         let mut expected: Value = serde_json::from_slice(&text).unwrap();
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_json_stays_so_and_no_bytes_make_it_panic(
+    fn pruned_json_stays_json_and_nothing_panics(
         object in object(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(b"{}[]:,\"\\ 0e\xff".to_vec()), any::<bool>()), 0..4),
     ) {

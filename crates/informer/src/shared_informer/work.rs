@@ -1,4 +1,4 @@
-//! What an informer and its drivers have in common.
+//! What the drivers of one informer share.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::reflector::Reflector;
 use crate::selection::{Selected, Selection, Selectors};
 use crate::{InformerConfig, ReflectorConfig};
 
-/// What an informer and its drivers have in common.
+/// What the drivers of one informer share.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,
@@ -32,23 +32,23 @@ pub(super) struct Work<T> {
     resync: Option<Duration>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    metrics: Option<Box<dyn Provider>>,
+    metrics: Option<Arc<dyn Provider>>,
     limits: Limits,
     seed: u64,
 }
 
-/// How many lists of an informer are under way at once, one of each namespace.
+/// The maximum number of lists in flight for one informer.
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// For what there is in `one` source, or in others like it.
+    /// `one` is a source of the informer. It determines the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
         let settings = Settings { reflector: reflector.clone(), metrics: metrics.clone(), seed };
-        let metrics = metrics.map(|provider| -> Box<dyn Provider> {
-            Box::new(CatchPanic::new(provider, |panic| {
-                tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
+        let metrics = metrics.map(|provider| -> Arc<dyn Provider> {
+            Arc::new(CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics provider of an informer panicked, and is not called again");
             }))
         });
         let limits = Limits { idle: reflector.list_idle_timeout, lists: Arc::new(Semaphore::new(LISTS)) };
@@ -72,15 +72,16 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// The driver of a part, for which nothing is news that is older than what the server told those of others, if anything.
+    /// Creates the driver of one part. It does not accept states older than `known_elsewhere`, the newest revision that
+    /// other parts have seen.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
         source: L,
-        told_others: String,
+        known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
-        let metrics = self.metrics.as_ref().map(|provider| Metrics::new(&**provider, &self.name, &self.scope.resource));
-        // Each its own, so that they do not go in step.
+        let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
+        // Each driver has another seed, so that their delays differ.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
@@ -92,7 +93,7 @@ impl<T: Object> Work<T> {
             place: place.clone(),
             choice: list_watch.listed(),
             list_watch,
-            reflector: Reflector::new(self.reflector.clone(), seed).after(told_others),
+            reflector: Reflector::new(self.reflector.clone(), seed).after(known_elsewhere),
             publisher: self.publisher.clone(),
             states: self.whole.part(place),
             projection: self.scope.projection.clone(),
@@ -103,7 +104,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// The informer, whose work that is once it runs.
+    /// Creates the informer, which runs `work` once it starts.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,

@@ -1,4 +1,4 @@
-//! Several caches at one moment.
+//! Snapshots of several caches at one moment.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::Snapshot;
 use crate::Lister;
 use crate::store::Held;
 
-/// What several caches held at one moment: while it is taken, none of them moves on.
+/// Snapshots of several caches at one moment: no cache changes while the view is created.
 ///
 /// # Examples
 ///
@@ -32,17 +32,17 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// By the address of the cache, each a `Snapshot` of its objects.
+    /// A `Snapshot` for each cache, by the address of the cache.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }
 
 impl View {
-    /// Takes a snapshot of each. Their writers wait for one another in that moment, and nobody else.
+    /// Takes a snapshot of each cache. Meanwhile the writers of these caches wait, but no readers.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // One order for all, so that no two wait for each other; and each once.
+        // A fixed order prevents deadlocks between two views. Each cache is held once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
@@ -62,13 +62,13 @@ impl View {
         view
     }
 
-    /// What the cache of that lister held. `None`: it is not in the view.
+    /// Returns the snapshot of the lister's cache. `None` if the cache is not in the view.
     pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
         let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
         snapshot.downcast_ref::<Snapshot<T>>().cloned()
     }
 
-    /// The revision of each, in the order in which they were given.
+    /// Returns the revision of each cache, in the order of the arguments of [`new`](Self::new).
     pub fn resource_versions(&self) -> &[String] {
         &self.resource_versions
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for View {
     }
 }
 
-/// What a [`View`] can be taken of: a [`Lister`] of any objects.
+/// A cache for a [`View`]: a [`Lister`] of any objects.
 pub trait Viewed: sealed::Hold {}
 
 impl<T: Object> Viewed for Lister<T> {}
@@ -88,18 +88,18 @@ impl<T: Object> Viewed for Lister<T> {}
 mod sealed {
     use super::{Any, Arc, Held, Lister, Object, Snapshot};
     use crate::cache::Index;
-    use crate::guarded::Guarded;
+    use crate::catch_drop::CatchDrop;
 
-    /// How a cache is kept from moving on.
+    /// Stops the writes to a cache.
     pub trait Hold {
         fn address(&self) -> usize;
 
         fn hold(&self) -> Box<dyn Moment + '_>;
     }
 
-    /// A cache that does not move on.
+    /// A cache that cannot change.
     pub trait Moment {
-        /// Its snapshot and its resourceVersion.
+        /// Returns a snapshot and its resourceVersion.
         fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String);
     }
 
@@ -115,7 +115,7 @@ mod sealed {
     }
 
     struct Moments<'a, T> {
-        held: Held<'a, Guarded<T>>,
+        held: Held<'a, CatchDrop<T>>,
         indices: Arc<Vec<Index<T>>>,
     }
 

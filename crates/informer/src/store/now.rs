@@ -1,27 +1,27 @@
-//! What is visible now, and who still wants what was.
+//! The visible state, and the pins of earlier states.
 
 use std::collections::BTreeMap;
 
-/// It changes under one short lock, so that stamp, size and resourceVersion agree.
+/// Changed under one short lock, so that stamp, size and resourceVersion agree.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
     pub(super) resource_version: String,
-    /// By the stamp that they are of.
+    /// By stamp.
     pins: BTreeMap<u64, Pins>,
 }
 
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// What is kept because of them, and would not be because of newer ones; in chunks, since all there is may have been superseded, and
-    /// to move that to a larger place would take long.
+    /// The versions that are kept because of these pins and not because of newer ones. In chunks, because all records
+    /// may be superseded, and growing one vector of them would take long.
     kept: Vec<Vec<Kept>>,
 }
 
 const CHUNK: usize = 1024;
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -29,7 +29,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A version that was superseded: it was visible from a stamp until another.
+/// A superseded version. It was visible from one stamp until another.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -42,7 +42,7 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Takes one pin away. What it gives back has to be settled: who else wants it?
+    /// Removes one pin. The caller must settle the returned versions, which other pins may need.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -52,7 +52,7 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Whether somebody wants a version. If so, it is looked at again once that one has gone.
+    /// Whether a pin needs a version. If so, the version is settled again when that pin is removed.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

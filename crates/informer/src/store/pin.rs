@@ -1,4 +1,4 @@
-//! Reading at a stamp.
+//! Reads at a stamp.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::record::{PAGE, Page};
 use super::terms::Sought;
 use super::{SECTION, Store, Value};
 
-/// All of a store as it was at one stamp, which is kept for as long as this is there.
+/// The state of a store at one stamp. It is kept as long as the pin exists.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
     len: usize,
 }
 
-/// A key that two pins see in different states: the older one, and the newer one.
+/// A key with different states in two pins: the older one, and the newer one.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {
@@ -27,12 +27,12 @@ impl<V: Value> Pin<V> {
         self.stamp
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether both are of one store.
+    /// Whether both are pins of one store.
     pub(crate) fn is_of_the_store_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
@@ -41,7 +41,7 @@ impl<V: Value> Pin<V> {
         self.store.get_at(key, || self.stamp)
     }
 
-    /// Shows each value, in no particular order. No lock is held meanwhile.
+    /// Calls `each` with every value, in no particular order, without locks.
     pub(crate) fn visit(&self, mut each: impl FnMut(&V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -49,7 +49,7 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// As [`visit`](Self::visit), with the key and the stamp of the commit that brought the value.
+    /// Works like [`visit`](Self::visit), and also passes the key and the stamp of the commit that wrote the value.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -63,8 +63,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock. Keys lie
-    /// elsewhere than values, and are not read if it does not look at them.
+    /// Applies `take` to the values that have `value` in an index, in no particular order, and under a lock. Keys are
+    /// stored separately and are only read if `take` reads them.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -74,7 +74,7 @@ impl<V: Value> Pin<V> {
         let sought = Sought::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots from this one on are still to come.
+            // Slots from here on were not read yet.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -99,17 +99,17 @@ impl<V: Value> Pin<V> {
         found
     }
 
-    /// The values that an index has, each once, in order.
+    /// Returns the distinct values of an index, in order.
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots from this one on of that term are still to come.
+            // Slots of the current term from `from` on were not read yet.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // Of many that have the term now, none may have had it then.
+                        // All records that have the term now may have received it later.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -127,7 +127,7 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// What has another state here than at `since`, in no particular order.
+    /// Returns the keys whose state differs from `since`, in no particular order.
     pub(crate) fn differences(&self, since: &Self) -> Vec<Difference<V>> {
         let mut differences = Vec::new();
         let mut at = PageAt::default();
@@ -160,19 +160,19 @@ impl<V: Value> Pin<V> {
     }
 }
 
-/// How far a store has been read.
+/// A read position in a store.
 #[derive(Default)]
 struct PageAt {
     shard: usize,
     page: usize,
 }
 
-/// What there is at a pin, read page by page as it is asked for.
+/// An iterator over a pin that reads page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. A write that came meanwhile has copied them, so they may be the last place of its values.
+    /// Pages that were read. A writer may have copied them since, so they may hold the last reference to their values.
     spent: Vec<Arc<Page<V>>>,
 }
 
@@ -181,7 +181,7 @@ impl<V: Value, R> Reading<V, R> {
         Self { pin, at: PageAt::default(), page: Vec::new().into_iter(), spent: Vec::new() }
     }
 
-    /// The pages that were read since the last call, to be dropped under no lock.
+    /// Takes the pages that were read since the last call. They must be dropped without locks.
     pub(crate) fn take_spent(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
@@ -190,7 +190,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// What `take` makes of the next value, in no particular order. Keys lie elsewhere, and are not read if it does not look at them.
+    /// Applies `take` to the next value, in no particular order. Keys are stored separately and are only read if `take`
+    /// reads them.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

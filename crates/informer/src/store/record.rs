@@ -1,27 +1,27 @@
-//! What the store has of its keys: of each its newest version, and older ones that somebody still wants.
+//! Records: the newest version of each key, and older versions that pins need.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// So many records are in a page: few for loom, whose threads have small stacks.
+/// The number of records in a page. It is small for loom, whose threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
-/// Some records. Who reads on takes a page at a time, and needs no lock for what is in it: a write that comes meanwhile copies the page.
+/// A page of records. A scan clones the `Arc` of a page and reads it without locks: a concurrent write copies the page.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// What a scan reads lies close together.
+    /// The fields that a scan reads are contiguous.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
-    /// How many of these there are.
+    /// The number of records in use.
     used: usize,
 }
 
-/// What the newest commit made of a key.
+/// The newest version of a key.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// `None`: it was deleted, or there is no record.
+    /// `None` if the key was deleted or there is no record.
     value: Option<V>,
 }
 
@@ -29,22 +29,22 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// Kept for pins, oldest first. None of them is a deletion: what no version covers is not there.
+    /// Versions kept for pins, oldest first. None is a deletion: the key is absent at stamps that no version covers.
     older: Vec<Older<V>>,
 }
 
 #[derive(Clone)]
 struct Older<V> {
     version: Version<V>,
-    /// The stamp of the commit that superseded it.
+    /// The stamp of the commit that superseded the version.
     until: u64,
 }
 
-/// What a commit made of a key.
+/// A version of a key.
 #[derive(Clone)]
 pub(super) struct Version<V> {
     pub(super) stamp: u64,
-    /// `None`: it was deleted.
+    /// `None` for a deletion.
     pub(super) value: Option<V>,
     pub(super) terms: TermIds,
 }
@@ -58,22 +58,19 @@ impl<V> Page<V> {
         self.bodies[at].as_ref().map(|body| &body.key)
     }
 
-    /// The newest value.
     pub(super) fn newest(&self, at: usize) -> Option<&V> {
         self.heads[at].value.as_ref()
     }
 
-    /// The stamp of the newest version.
     pub(super) fn stamp(&self, at: usize) -> u64 {
         self.heads[at].stamp
     }
 
-    /// The terms of the newest version.
     pub(super) fn terms(&self, at: usize) -> Option<&TermIds> {
         self.bodies[at].as_ref().map(|body| &body.terms)
     }
 
-    /// The value that is visible at `stamp`, and the stamp of the commit that brought it.
+    /// Returns the value that is visible at `stamp`, and the stamp of its commit.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -82,7 +79,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// The value that is visible at `stamp`, if it has that term.
+    /// Returns the value that is visible at `stamp` if it has the term.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -91,13 +88,13 @@ impl<V> Page<V> {
         }
     }
 
-    /// The stamp of the commit that made what is visible at `stamp`; that may be nothing.
+    /// Returns the stamp of the version that is visible at `stamp`, including deletions.
     pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
         let newest = self.heads[at].stamp;
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
     }
 
-    /// Puts the next version in, and gives the one before.
+    /// Stores the next version, and returns the previous one.
     pub(super) fn supersede(&mut self, at: usize, key: ObjectKey, next: Version<V>) -> Option<Version<V>> {
         let Version { stamp, value, terms } = next;
         let before = std::mem::replace(&mut self.heads[at], Head { stamp, value });
@@ -114,7 +111,6 @@ impl<V> Page<V> {
         }
     }
 
-    /// Keeps a version that was superseded.
     pub(super) fn keep(&mut self, at: usize, version: Version<V>, until: u64) {
         if let Some(body) = &mut self.bodies[at] {
             body.older.reserve_exact(1);
@@ -122,7 +118,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Takes the older version of that stamp out.
+    /// Removes the older version with this stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -133,32 +129,31 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Whether some version has the term.
+    /// Whether any version has the term.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))
         })
     }
 
-    /// The terms of all versions, those of the newest last.
+    /// Returns the terms of all versions. The newest version is last.
     pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
         self.bodies[at]
             .iter_mut()
             .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
     }
 
-    /// Whether nobody can see anything here: it was deleted, and no older version is kept.
+    /// Whether the record is invisible at all stamps: it was deleted, and no older version is kept.
     pub(super) fn is_spent(&self, at: usize) -> bool {
         self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
     }
 
-    /// Forgets the record.
     pub(super) fn clear(&mut self, at: usize) {
         self.heads[at] = Head { stamp: 0, value: None };
         self.used -= usize::from(self.bodies[at].take().is_some());
     }
 
-    /// Whether there is no other record.
+    /// Whether this is the only record of the page.
     pub(super) fn is_last(&self, at: usize) -> bool {
         self.used == 1 && self.bodies[at].is_some()
     }

@@ -1,4 +1,4 @@
-//! A part of the store: the records of some keys, and the terms that these have.
+//! A shard of the store: the records of some keys, and their terms.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::table::Table;
 use super::terms::{Sought, TermIds, Terms};
 use super::{Value, Write};
 
-/// Between two shards' locks, so that a core that takes one does not take its neighbour's line as well.
+/// Aligned so that the locks of two shards are in different cache lines, also with adjacent-line prefetch.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// What stands for each page that nothing is in any more.
+    /// Replaces each page that has become empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// How many slots were ever in use.
+    /// The number of slots that were ever in use.
     slots: u32,
-    /// How many versions are kept that were superseded.
+    /// The number of superseded versions that are kept.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// What a write has done to a slot, and the version that it put an end to.
+/// A changed slot, and its previous version.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -45,7 +45,7 @@ impl<V: Value> Shard<V> {
         self.table.find(hash, |slot| self.is_of(slot, key))
     }
 
-    /// A slot whose key has that hash.
+    /// Returns a slot whose key has this hash.
     pub(super) fn find_hash(&self, hash: u32) -> Option<u32> {
         self.table.find(hash, |_| true)
     }
@@ -58,16 +58,17 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// The value that is visible at `stamp` in a slot of that term, if it has the term.
+    /// Returns the value that is visible at `stamp` in a slot that the term lists, if it has the term.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // Each record is its newest version alone, which has what its slot has. So its terms need not come from memory.
+            // Each record has only its newest version, whose terms match the term's slots. So its terms need not be
+            // read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
     }
 
-    /// The value of a slot, as the last write left it.
+    /// Returns the newest value of a slot.
     pub(super) fn newest(&self, slot: u32) -> Option<&V> {
         self.page_of(slot)?.newest(at(slot))
     }
@@ -80,7 +81,7 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
-    /// `None`: there is nothing to delete.
+    /// Returns `None` if there is nothing to delete.
     pub(super) fn put(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -109,13 +110,12 @@ impl<V: Value> Shard<V> {
         Some((slot, page.supersede(at(slot), key, Version { stamp, value, terms })))
     }
 
-    /// Keeps a version that was superseded.
     pub(super) fn keep(&mut self, slot: u32, version: Version<V>, until: u64) {
         Arc::make_mut(&mut self.pages[slot as usize / PAGE]).keep(at(slot), version, until);
         self.kept += 1;
     }
 
-    /// Forgets a version that was superseded and is not kept, and with it the record, if there is nothing else in it.
+    /// Removes a superseded version that is not kept, and the record if it is empty then.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -131,21 +131,21 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // What has grown is not kept for ever.
+                // Releases memory after a peak.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
         version.value
     }
 
-    /// As [`discard`](Self::discard), of one that was kept.
+    /// Works like [`discard`](Self::discard) for a version that was kept.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;
         self.discard(hash, slot, version)
     }
 
-    /// Adds values of an index to the version of that stamp, if it is the newest of its key.
+    /// Adds index values to the version with this stamp, if it is the newest one of its key.
     pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -164,7 +164,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Takes the terms of an index from the records of a page.
+    /// Removes the terms of an index from the records of a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {
@@ -192,7 +192,7 @@ impl<V: Value> Shard<V> {
         })
     }
 
-    /// How many pages it has memory for.
+    /// Returns the number of allocated pages.
     #[cfg(test)]
     pub(super) fn pages(&self) -> usize {
         self.pages.iter().filter(|page| !Arc::ptr_eq(page, &self.empty)).count()
@@ -204,7 +204,7 @@ impl<V: Value> Shard<V> {
     }
 }
 
-/// Where a slot is in its page.
+/// Returns the position of a slot in its page.
 fn at(slot: u32) -> usize {
     slot as usize % PAGE
 }

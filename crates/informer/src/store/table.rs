@@ -2,15 +2,15 @@
 
 use hashbrown::HashTable;
 
-/// A hash table of values that are elsewhere. It is in parts, of which one grows at a time: else a growth would hold the lock of a shard
-/// for as long as it takes to find a new place for all that is in it.
+/// A hash table of positions. It consists of parts that grow one at a time. Otherwise growing would hold the lock of a
+/// shard until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
 
 const PARTS: usize = 16;
 
-/// Half the hash saves most looks at the values, and is enough for tables that are this large.
+/// Half of the hash avoids most comparisons of values, and is enough for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -18,13 +18,13 @@ struct Entry {
 }
 
 impl Table {
-    /// Where the value is that has that hash and is the one.
+    /// Returns the position of the entry with this hash that `is_it` accepts.
     pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let found = self.parts[part(hash)].find(spread(hash), |entry| entry.hash == hash && is_it(entry.at));
         found.map(|entry| entry.at)
     }
 
-    /// Adds a value that is not there.
+    /// Adds an entry that does not exist yet.
     pub(super) fn insert(&mut self, hash: u32, at: u32) {
         self.parts[part(hash)].insert_unique(spread(hash), Entry { hash, at }, |entry| spread(entry.hash));
     }
@@ -42,12 +42,12 @@ impl Default for Table {
     }
 }
 
-/// A table takes its place from the lower bits, and what it compares from the uppermost.
+/// hashbrown uses the low bits for the bucket and the highest bits for its tags.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// From bits between these.
+/// Uses bits between these.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

@@ -1,4 +1,4 @@
-//! Values of indices, each held once, and which slots have them.
+//! Index values, each stored once, and the slots that have them.
 
 use std::hash::BuildHasher;
 
@@ -6,18 +6,18 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard: a term is a value of an index. It is there for as long as a version that is kept has it.
+/// The terms of a shard. A term is a value of an index. It exists as long as a kept version has it.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// They come and go page by page, since all of them at once would take long.
+    /// Allocated page by page, because reallocating all terms at once would take long.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
-    /// How many ids were ever in use.
+    /// The number of ids that were ever in use.
     ids: u32,
 }
 
-/// Some terms; there is at least one.
+/// A page of terms, with at least one term.
 #[derive(Default)]
 struct Page {
     terms: [Option<Term>; PAGE],
@@ -30,11 +30,11 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// In order. Each is of a record of which some version that is kept has the term; a reader looks whether it is the one it sees.
+    /// Sorted. Some kept version of each slot has the term. A reader checks whether the version that it sees does.
     slots: Vec<u32>,
 }
 
-/// What is looked for, in all shards alike.
+/// A term to find in any shard.
 #[derive(Clone, Copy)]
 pub(crate) struct Sought<'a> {
     pub(super) index: u32,
@@ -49,7 +49,8 @@ impl<'a> Sought<'a> {
 }
 
 impl Terms {
-    /// The ids of the terms of a version that `slot` is to have. `known` are those of the version before, which often are the same.
+    /// Returns the term ids for a new version in `slot`. `known` are the ids of the previous version, which are often
+    /// the same.
     pub(super) fn learn<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -66,7 +67,7 @@ impl Terms {
         ids
     }
 
-    /// The id of a term, which `slot` has now.
+    /// Returns the id of a term, and adds `slot` to it.
     pub(super) fn learn_one(&mut self, sought: Sought<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
@@ -82,7 +83,7 @@ impl Terms {
         id
     }
 
-    /// `slot` has the term no more, in any version.
+    /// Removes `slot` from a term, because no version in it has the term.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -106,18 +107,18 @@ impl Terms {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
-    /// The slots that have a term, in order.
+    /// Returns the slots that have a term, in order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
         self.term(id).map_or(&[], |term| &term.slots)
     }
 
-    /// The index of a term.
+    /// Returns the index of a term.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
         self.term(id).map(|term| term.index)
     }
 
-    /// The value of a term and its first slot from that one on, if it is one of that index and has any. `None`: there is no such id, nor
-    /// a greater one.
+    /// Returns the value of a term and its first slot from `from` on, if the term belongs to `index` and has such a
+    /// slot. `None` if `id` and all greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -171,7 +172,7 @@ impl Terms {
     }
 }
 
-/// The terms of a version, in the order of the indices; few as a rule.
+/// The terms of a version, in the order of the indices. Usually there are few.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {
@@ -201,7 +202,7 @@ impl TermIds {
         self.as_slice().contains(&id)
     }
 
-    /// Adds one, unless it is there.
+    /// Adds an id, unless it is present.
     pub(super) fn push(&mut self, id: u32) {
         if self.contains(id) {
             return;

@@ -1,4 +1,4 @@
-//! The store against a list of all states that it has ever had.
+//! Compares the store with a list of all its states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use proptest::sample::Index;
 
 use super::shard::Shard;
 use super::{NAMESPACES, Pin, Store, Write};
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 
 const WORDS: u32 = 1;
 
-/// A value that is counted for as long as it lives.
+/// A value that counts its instances.
 struct Counted {
     text: String,
     alive: Arc<AtomicIsize>,
@@ -26,12 +26,12 @@ impl Drop for Counted {
     }
 }
 
-type Value = Guarded<Counted>;
+type Value = CatchDrop<Counted>;
 
-/// By key, the words of its value.
+/// The words of the value of each key.
 type State = BTreeMap<ObjectKey, String>;
 
-/// A key is one of `a/0` to `c/5` or `0` to `5`; the words of a value, some of `x y z`.
+/// Keys are `a/0` to `c/5` or `0` to `5`. Values are some of the words `x y z`.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<(ObjectKey, Option<String>)>),
@@ -121,7 +121,7 @@ impl Model {
         Ok(())
     }
 
-    /// What each pin shows is what was there then, and nothing is kept but what some pin shows.
+    /// Each pin shows the state at its time, and only versions that a pin shows are kept.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_pin_shows_what_was_there_and_nothing_else_is_kept(
+    fn pins_show_their_state_and_nothing_else_stays(
         shards in 1usize..5,
         steps in prop::collection::vec(step(), 0..40),
     ) {
@@ -207,7 +207,7 @@ proptest! {
         }
         model.pins.clear();
         model.check()?;
-        // Nor anything of the bookkeeping.
+        // Nothing is left in the bookkeeping either.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -217,9 +217,9 @@ proptest! {
     }
 }
 
-/// Of those that have the value now.
+/// The records that have the value now.
 #[test]
-fn the_values_that_were_there_are_found_among_however_many_came_later() {
+fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
     let alive: Arc<AtomicIsize> = Arc::default();
     let mut model = Model { store: store.clone(), alive, state: State::new(), pins: Vec::new() };
@@ -236,14 +236,14 @@ fn the_values_that_were_there_are_found_among_however_many_came_later() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints how long the longest section under the lock of a shard is, at most, for a quarter of a million objects in one shard, as a million
-/// are in four: `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
+/// Prints the longest critical section of a shard for a quarter of a million objects in one shard, which corresponds to
+/// a million in four: `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
 #[expect(clippy::print_stdout, reason = "it is run for what it prints")]
 fn the_longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Each step once more, in another store: what was slow there by chance is not slow again.
+    // Each step runs again in another store, so that accidental delays do not count.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));
@@ -267,7 +267,7 @@ fn the_longest_section_of_a_large_shard() {
                 let mut next = Some(write(name, Some(&format!("{round}{name}"))));
                 timed(&mut || next.take().into_iter().for_each(|next| drop(store.writer().write(next, |_| {}))));
             }
-            // The second time, all that was there is kept.
+            // The second time, all previous versions are kept.
             pin = if pin.is_none() { Some(store.pin(|_| ()).0) } else { None };
         }
         for name in 0..OBJECTS {

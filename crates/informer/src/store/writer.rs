@@ -8,22 +8,22 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// The right to write. Readers do not wait for it, nor for a whole commit: for one record at most. What commits supersede is let go of as
-/// it ends.
+/// The right to write. Readers wait for at most one record, not for a whole commit. Superseded versions are dropped
+/// when the writer is dropped.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
     _one: MutexGuard<'a, ()>,
 }
 
-/// What a replacement has changed.
+/// The result of a replacement.
 pub(crate) struct Replaced<V> {
-    /// What was there for each of the writes.
+    /// The previous value for each write.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// What is written, and not visible yet.
+/// Changes that were written and are not visible yet.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -37,9 +37,9 @@ impl Pending {
         self.removed += usize::from(was_there && !is_there);
     }
 
-    fn publish(&self, now: &mut Now, tell: impl FnOnce(&mut String)) {
+    fn publish(&self, now: &mut Now, set_version: impl FnOnce(&mut String)) {
         now.len = now.len + self.added - self.removed;
-        tell(&mut now.resource_version);
+        set_version(&mut now.resource_version);
     }
 }
 
@@ -53,8 +53,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key, and returns what was there. `tell` changes the resourceVersion in the same step.
-    pub(crate) fn write(&mut self, write: Write<V>, tell: impl FnOnce(&mut String)) -> Option<V> {
+    /// Changes one key, and returns the previous value. `set_version` changes the resourceVersion in the same step.
+    pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
         let is_there = write.value.is_some();
@@ -63,9 +63,10 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| was_there(before)), is_there);
-        // It becomes visible while nobody looks at the shard, so that what it supersedes need not be kept for those who do.
+        // The commit becomes visible under the lock of the shard, so the superseded version need not be kept for
+        // readers of the shard.
         let mut now = self.store.now.lock();
-        pending.publish(&mut now, tell);
+        pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
         let (slot, before) = put?;
         let before = before?;
@@ -80,27 +81,28 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one step, and returns what was there before for each. Of several writes to one key, the last one counts.
-    pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, tell: impl FnOnce(&mut String)) -> Vec<Option<V>> {
+    /// Changes several keys in one step, and returns the previous value for each. If a key occurs twice, the last write
+    /// wins.
+    pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
         let before = writes.into_iter().map(|write| self.put(write, stamp, &mut pending).1).collect();
-        self.publish(stamp, pending, tell);
+        self.publish(stamp, pending, set_version);
         before
     }
 
-    /// Puts these in place of all that is there and is `within` what they are all of, in one step. What `is_same` as what is there stays
-    /// as it is.
+    /// Replaces all values whose keys are `within` a range that contains all writes, in one step. A value that
+    /// `is_same` as the stored one is not written.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
         within: impl Fn(&ObjectKey) -> bool,
         is_same: impl Fn(&V, &V) -> bool,
-        tell: impl FnOnce(&mut String),
+        set_version: impl FnOnce(&mut String),
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // A bit a slot, a word a page.
+        // One bit for each slot, and one word for each page.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {
@@ -126,16 +128,16 @@ impl<'a, V: Value> Writer<'a, V> {
                 at += 1;
             }
         }
-        self.publish(stamp, pending, tell);
+        self.publish(stamp, pending, set_version);
         Replaced { before, deleted }
     }
 
-    /// Changes the resourceVersion alone.
-    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut String)) {
-        tell(&mut self.store.now.lock().resource_version);
+    /// Changes only the resourceVersion.
+    pub(crate) fn set_version(&mut self, set_version: impl FnOnce(&mut String)) {
+        set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds values of an index to what a commit brought, unless that has been superseded.
+    /// Adds index values to the version of a commit, unless it was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -144,7 +146,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Takes all values of an index away.
+    /// Removes all values of an index.
     pub(crate) fn forget_index(&mut self, index: u32) {
         for shard in &self.store.shards {
             let mut page = 0;
@@ -159,7 +161,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Where a value is that this write would not change.
+    /// Returns the place of the stored value if the write would not change it.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();
@@ -168,7 +170,7 @@ impl<'a, V: Value> Writer<'a, V> {
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }
 
-    /// Writes what is not visible yet. What it supersedes is kept until the commit is published.
+    /// Writes a value that is not visible yet. The superseded version is kept until the commit is published.
     fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
         let is_there = write.value.is_some();
         let (home, hash) = self.store.home(write.key.as_str());
@@ -177,7 +179,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(was_there(&before), is_there);
         let value = match before {
-            // A deletion, or of this same commit: nobody can see it.
+            // A deletion, or a version of this commit: it is not visible to any reader.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -190,15 +192,15 @@ impl<'a, V: Value> Writer<'a, V> {
         (Some(place), value)
     }
 
-    fn publish(&mut self, stamp: u64, mut pending: Pending, tell: impl FnOnce(&mut String)) {
+    fn publish(&mut self, stamp: u64, mut pending: Pending, set_version: impl FnOnce(&mut String)) {
         let mut now = self.store.now.lock();
-        pending.publish(&mut now, tell);
+        pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
         drop(now);
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// The keys of a page that are there and whose bit is not set. `None`: there is no such page.
+    /// Returns the stored keys of a page whose bit is not set. `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

@@ -1,4 +1,4 @@
-//! A subscription for plain threads.
+//! A subscription for threads without a runtime.
 
 use std::fmt;
 use std::io;
@@ -11,13 +11,14 @@ use pintle_meta::Object;
 use super::{Queue, Subscription};
 use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 
-/// The events of a [`Subscription`] in a channel, for threads without a runtime, which may take as long over one as they like.
+/// The events of a [`Subscription`] in a channel, for threads without a runtime. A receiver may take any time for an
+/// event.
 ///
-/// A thread of its own moves the events into the channel, and waits where that is full; what waits beyond that, waits in the
-/// subscription, by whose rules it is bounded. Several threads may receive: each event comes to one of them, so that events of one key
-/// may be handled at one time. The channel ends when the informer has stopped, after what was still to be told.
+/// A dedicated thread moves events into the channel and waits while the channel is full. Further events wait in the
+/// subscription, which is bounded as described there. Several threads may receive. Each event goes to one of them, so
+/// events of one key may be handled concurrently. The channel ends after the remaining events when the informer stops.
 ///
-/// Dropping it unsubscribes. Receivers that were cloned then get what is in the channel, and no more.
+/// Dropping the `EventChannel` unsubscribes. Cloned receivers then get only what is left in the channel.
 ///
 /// # Examples
 ///
@@ -47,19 +48,20 @@ use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
 /// ```
 pub struct EventChannel<T: Object> {
     events: Receiver<ResourceEvent<T>>,
-    /// The thread's, so that its end is seen.
+    /// Held by the thread, so that its end is visible.
     queue: Weak<Queue<T>>,
     synced: SyncHandle,
-    /// Dropped to end a thread that waits for room.
+    /// Dropped to end a thread that waits for a free slot.
     _stop: Sender<()>,
 }
 
 impl<T: Object> Subscription<T> {
-    /// Hands the events on to plain threads, by a channel with room for `capacity` of them; 0: each is handed over in person.
+    /// Moves the events into a channel of `capacity` events, for threads without a runtime. With a capacity of 0, each
+    /// event is handed directly to a receiver.
     ///
     /// # Errors
     ///
-    /// That of the operating system, if it gives no thread.
+    /// Returns the error of the operating system if it cannot start a thread.
     pub fn into_channel(mut self, capacity: usize) -> io::Result<EventChannel<T>> {
         let (sender, events) = bounded(capacity);
         let (stop, stopped) = bounded::<()>(0);
@@ -80,20 +82,20 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> EventChannel<T> {
-    /// The end from which to receive, alone or in a [`select!`]. It may be cloned.
+    /// Returns the receiving end, for use alone or in a [`select!`]. It may be cloned.
     ///
     /// [`select!`]: https://docs.rs/crossbeam-channel/0.5/crossbeam_channel/macro.select.html
     pub fn receiver(&self) -> &Receiver<ResourceEvent<T>> {
         &self.events
     }
 
-    /// Tells whether all that was there at the beginning has gone into the channel, and with a capacity of 0, was received. When a
-    /// receiver is through with it, only that one knows.
+    /// Returns a handle that reports when all initial events were put into the channel, or received if the capacity is
+    /// 0. Only a receiver knows when it has handled them.
     pub fn sync_handle(&self) -> SyncHandle {
         self.synced.clone()
     }
 
-    /// How the receivers keep up, without what is in the channel; empty after its end.
+    /// Returns the backlog, without the events in the channel. Empty after the end.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.upgrade().map(|queue| queue.status()).unwrap_or_default()
     }

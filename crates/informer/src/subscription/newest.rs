@@ -1,4 +1,4 @@
-//! A subscription without a past.
+//! A subscription without previous states.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -10,14 +10,14 @@ use futures_core::Stream;
 use pintle_delta_fifo::Change;
 use pintle_meta::{Object, ObjectKey};
 
-use super::queue::Told;
+use super::queue::KeyedChange;
 use super::{Queue, blocking};
 use crate::{SubscriptionStatus, SyncHandle};
 
-/// What has become of each object, for a listener that wants nothing else: its newest state, or `None` when it is gone.
+/// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
 ///
-/// It is as a [`Subscription`](crate::Subscription), but for what was before, which is neither told nor kept in memory. Dropping it
-/// unsubscribes. It ends when the informer stops, after what was still to be told.
+/// It works like a [`Subscription`](crate::Subscription), but neither delivers nor keeps previous states. Dropping it
+/// unsubscribes. It ends after the remaining events when the informer stops.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ impl<T: Object> NewestSubscription<T> {
         Self { queue }
     }
 
-    /// Waits for the next object. None: the informer has stopped, and everything has been told.
+    /// Waits for the next object. Returns `None` after the informer has stopped and all events were delivered.
     ///
     /// # Cancel safety
     ///
@@ -61,22 +61,22 @@ impl<T: Object> NewestSubscription<T> {
         poll_fn(|context| self.queue.poll_next(context)).await.map(newest)
     }
 
-    /// Waits for the next object by blocking the thread. It needs no runtime, and must not be called on one's threads.
+    /// Blocks the thread until the next object arrives. It needs no runtime and must not be called on threads of one.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_next(context)).map(newest)
     }
 
-    /// The next object, if there is one already.
+    /// Returns the next object if there is one.
     pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         self.queue.try_next().map(newest)
     }
 
-    /// Tells whether the listener is through with all that was there at the beginning.
+    /// Returns a handle that reports when the subscriber has handled all initial objects.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
 
-    /// How the listener keeps up.
+    /// Returns the backlog of the subscriber.
     pub fn status(&self) -> SubscriptionStatus {
         self.queue.status()
     }
@@ -86,7 +86,7 @@ impl<T: Object> Stream for NewestSubscription<T> {
     type Item = (ObjectKey, Option<Arc<T>>);
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.queue.poll_next(context).map(|told| told.map(newest))
+        self.queue.poll_next(context).map(|next| next.map(newest))
     }
 }
 
@@ -96,7 +96,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-fn newest<T>((key, change): Told<T>) -> (ObjectKey, Option<Arc<T>>) {
+fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object.into_arc())),
         Change::Deleted { .. } => (key, None),

@@ -1,4 +1,4 @@
-//! The shared side of a subscription: an informer puts in, one listener takes out.
+//! The queue between an informer and one subscriber.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -11,83 +11,86 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 
+use crate::catch_drop::CatchDrop;
 use crate::driver::now;
-use crate::guarded::Guarded;
+use crate::panic::wake;
 use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
 use super::walk::{Entry, Spent, Walk};
 
-/// The shared side of a subscription.
+/// The queue between an informer and one subscriber.
 ///
-/// What was there at its beginning, it reads from a snapshot when the listener asks, so that to begin costs the same however
-/// much there is. Until the listener is through with that, changes wait; where one waits for an object that was not told yet, that
-/// object is told in its newest state, and the change is not, unless each change is wanted.
+/// The initial objects are read from a snapshot as the subscriber asks for them, so starting a subscription costs the
+/// same for any number of objects. Changes wait until the subscriber has read all initial objects. If a change waits
+/// for an object that was not delivered yet, the object is delivered in its newest state and the change is dropped,
+/// unless the subscriber wants every change.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
-    /// Who has it.
+    /// Keeps a shared informer of a factory running.
     _user: Option<User>,
 }
 
-/// What happened to an object, as all listeners are told.
-pub(crate) enum News<T> {
-    Added(Seen<T>),
+/// A change of an object for all subscribers.
+pub(crate) enum Notification<T> {
+    Added(HashedState<T>),
     Updated {
-        old: Seen<T>,
-        new: Seen<T>,
+        old: HashedState<T>,
+        new: HashedState<T>,
     },
-    /// `known` is what the cache had, `last` the last state that was seen.
+    /// `known` is the cached state, `last` is the last observed state.
     Deleted {
-        known: Seen<T>,
-        last: Seen<T>,
+        known: HashedState<T>,
+        last: HashedState<T>,
         final_state_known: bool,
     },
 }
 
-/// A state of an object, and a hash of its uid. So nobody asks the object, whose `Metadata` is a user's, under the lock of a queue. Of
-/// two that bear one name in turn, hashes are the same once in 2^64 times, and then the one becomes the other by an update.
-pub(crate) struct Seen<T> {
-    pub(super) object: Guarded<T>,
+/// A state of an object with a hash of its uid. The hash avoids calls of the object's `Metadata`, which is a user's,
+/// under the lock of a queue. If the hashes of two objects with one name collide, once in 2^64 times, the subscriber
+/// receives an update instead of a deletion and an addition.
+pub(crate) struct HashedState<T> {
+    pub(super) object: CatchDrop<T>,
     uid: u64,
 }
 
 struct State<T> {
     has_begun: bool,
     beginning: Option<Beginning<T>>,
-    /// What follows it.
+    /// Read after the current walk.
     more: VecDeque<Walk<T>>,
-    /// What is next of it may have changed since, or be gone.
+    /// The next initial object may have changed or been deleted since.
     is_behind: bool,
     done: Done<T>,
-    pending: CoalescingFifo<ObjectKey, Seen<T>>,
+    pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
+    /// The waker of the subscriber. There is at most one, because taking an event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// An initial event was handed out, and the listener has not asked for the next: it is still at work on it.
+    /// The subscriber received an initial event and has not asked for the next one, so it is still handling it.
     initial_in_hand: bool,
     is_closed: bool,
-    /// The listener is gone, and what comes is for nobody.
+    /// The subscriber is gone, so new changes are dropped.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// When something came for a listener that had taken everything, or when it last took something and left more.
+    /// The time when an event arrived in an empty queue, or when the subscriber last took an event and left others.
     waits_since: Option<Instant>,
 }
 
-/// What nobody wants any more. To drop it may drop objects, which are a user's, and is done under no lock.
+/// Values that are no longer needed. Dropping them may run a user's `Drop`, so they are dropped without locks.
 struct Done<T> {
-    /// The walks that have come to their end.
+    /// Finished walks.
     walks: Vec<Walk<T>>,
-    /// The pages that walks have left behind. A page may be the last place of objects that were superseded meanwhile.
+    /// Pages that walks have read. A page may hold the last reference to objects that were superseded since.
     pages: Vec<Spent<T>>,
-    /// States of which the listener will not be told.
-    untold: Vec<Guarded<T>>,
+    /// States that will not be delivered.
+    undelivered: Vec<CatchDrop<T>>,
 }
 
-/// What is left to do after a change of a queue, under no lock of ours: it drops objects and wakes the listener, and both may run a
-/// user's code. It does so when it is dropped.
-#[must_use = "dropping it runs a user's code, so it has to be dropped under no lock"]
+/// The work after a change of a queue: dropping objects and waking the subscriber. Both may run user code, so it
+/// happens when this value is dropped, without our locks.
+#[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
     done: Done<T>,
@@ -95,36 +98,36 @@ pub(crate) struct Aftermath<'a, T> {
     has_synced: bool,
 }
 
-/// What was there at the beginning, and was not told yet.
+/// The initial objects that were not delivered yet.
 struct Beginning<T> {
-    /// In its newest state, unless the queue is behind.
+    /// In its newest state, unless `is_behind`.
     next: Entry<T>,
     rest: Walk<T>,
 }
 
-/// What the listener is to be reminded of.
+/// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// What has changed since, of which it hears anyway.
+    /// Keys that have changed since. The subscriber receives these changes anyway.
     changed: HashSet<ObjectKey>,
 }
 
-/// What a listener is told: a change of the object of that key.
-pub(super) type Told<T> = (ObjectKey, Change<Guarded<T>>);
+/// A change of the object with this key.
+pub(super) type KeyedChange<T> = (ObjectKey, Change<CatchDrop<T>>);
 
-/// What there is to take out.
+/// The result of a pop.
 enum Popped<T> {
-    Told(Told<T>),
+    Change(KeyedChange<T>),
     Nothing,
-    /// Much was passed over, and there is more to look at.
+    /// Many entries were skipped, and more have to be checked.
     Unfinished,
 }
 
-/// So much is passed over under the lock at a time.
+/// The number of entries that are skipped in one critical section.
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
-    /// `resync` is how often to remind the listener of all objects.
+    /// `resync` is the resync period.
     pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,
@@ -146,8 +149,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), _user: user }
     }
 
-    /// Tells the listener what is there, before all changes and after what it began with before. Nothing may have been told to it of
-    /// these objects before.
+    /// Adds initial objects: before all changes, and after earlier initial objects. None of them may have been
+    /// delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -162,14 +165,15 @@ impl<T: Object> Queue<T> {
         })
     }
 
-    pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
+    pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Who was told of the end is told nothing after it. A write that was under way as the runtime went may end later.
+            // After the end was delivered, nothing else is. A write that was in progress when the runtime shut down may
+            // end later.
             if state.is_closed {
                 return;
             }
-            for (key, news) in news {
-                state.push(key.clone(), news);
+            for (key, notifications) in notifications {
+                state.push(key.clone(), notifications);
                 if let Some(reminder) = &mut state.reminder {
                     reminder.leave_out(key);
                 }
@@ -178,7 +182,7 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Tells the listener of all these again, unless it is still busy with such a round, or with its beginning.
+    /// Starts a resync, unless one is in progress or the subscriber is still reading the initial objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -191,17 +195,17 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// All initial events are in.
+    /// All initial objects have been added.
     pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Nothing more will come.
+    /// Ends the queue: nothing more will be added.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
 
-    /// The listener is gone: what waits is for nobody.
+    /// The subscriber is gone: drops all waiting events.
     pub(crate) fn hang_up(&self) {
         let mut left = None;
         let aftermath = self.change(|state| {
@@ -210,7 +214,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // The objects are a user's, and are dropped here, under no lock.
+        // Users' objects, dropped without the lock.
         drop((left, aftermath));
     }
 
@@ -237,7 +241,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Whether the time has come; and if so, sets the next one.
+    /// Returns whether a resync is due. If so, schedules the next one.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -249,23 +253,23 @@ impl<T: Object> Queue<T> {
         self.lock().set_resync(period);
     }
 
-    pub(super) fn try_next(&self) -> Option<Told<T>> {
+    pub(super) fn try_next(&self) -> Option<KeyedChange<T>> {
         loop {
             match self.pop(None).0 {
-                Popped::Told(told) => return Some(told),
+                Popped::Change(change) => return Some(change),
                 Popped::Nothing => return None,
                 Popped::Unfinished => {}
             }
         }
     }
 
-    /// It takes part in tokio's budget, and comes back for the rest where it has much to pass over, so that other tasks get their turn.
-    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
+    /// Takes part in tokio's budget. If many entries have to be skipped, it wakes itself and yields to other tasks.
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
-            (Popped::Told(told), _) => {
+            (Popped::Change(change), _) => {
                 coop.made_progress();
-                Poll::Ready(Some(told))
+                Poll::Ready(Some(change))
             }
             (Popped::Nothing, has_ended) => {
                 if has_ended {
@@ -281,9 +285,10 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// What is next, and whether nothing will be. If it may be, that is who waits for it.
+    /// Takes the next event. Also returns whether the queue has ended. If the queue is empty and has not ended, `waker`
+    /// is stored.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
-        // A waker is a user's code, and is cloned and dropped under no lock.
+        // A waker is user code, so it is cloned and dropped without the lock.
         let waker = waker.cloned();
         let mut state = self.lock();
         let popped = state.pop();
@@ -305,15 +310,14 @@ impl<T: Object> Queue<T> {
         }
         change(&mut state);
         state.renew();
-        let has_news = state.len() > 0;
-        if has_news && state.waits_since.is_none() {
+        let has_events = state.len() > 0;
+        if has_events && state.waits_since.is_none() {
             state.waits_since = Some(now());
         }
-        let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
+        let waker = if has_events || state.is_closed || state.is_gone { state.waker.take() } else { None };
         self.leave(state, waker)
     }
 
-    /// Releases the lock.
     fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> Aftermath<'_, T> {
         state.take_spent();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
@@ -332,29 +336,29 @@ impl<T> Drop for Aftermath<'_, T> {
             self.queue.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
         if let Some(waker) = self.waker.take() {
-            waker.wake();
+            wake(|| waker.wake());
         }
     }
 }
 
 impl<T: Object> State<T> {
-    /// A period so long that the clock cannot count it is never.
+    /// A period that exceeds the range of the clock disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
 
-    fn push(&mut self, key: ObjectKey, news: &News<T>) {
-        let untold = match news {
-            News::Added(object) => self.pending.added(key, object.clone(), false),
-            News::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
-            News::Deleted { known, last, final_state_known } => {
+    fn push(&mut self, key: ObjectKey, notifications: &Notification<T>) {
+        let undelivered = match notifications {
+            Notification::Added(object) => self.pending.added(key, object.clone(), false),
+            Notification::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
+            Notification::Deleted { known, last, final_state_known } => {
                 self.pending.deleted(key, known.clone(), last.clone(), *final_state_known)
             }
         };
-        self.done.untold.extend(untold.map(|untold| untold.object));
+        self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// The beginning first, then what has changed, and only then reminders.
+    /// Initial objects come first, then changes, then resyncs.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -367,13 +371,13 @@ impl<T: Object> State<T> {
             self.go_on(rest);
             self.renew();
             self.initial_in_hand = true;
-            return Popped::Told((key, Change::Added { object, is_initial: true }));
+            return Popped::Change((key, Change::Added { object, is_initial: true }));
         }
         if let Some((key, change)) = self.pending.pop() {
             if let Some(reminder) = &mut self.reminder {
                 reminder.leave_out(&key);
             }
-            return Popped::Told((key, told(change)));
+            return Popped::Change((key, unhashed(change)));
         }
         let Some(reminder) = &mut self.reminder else { return Popped::Nothing };
         let next = reminder.rest.by_ref().take(SECTION).find(|(key, _)| !reminder.changed.contains(key));
@@ -382,7 +386,7 @@ impl<T: Object> State<T> {
             self.done.walks.extend(self.reminder.take().map(|reminder| reminder.rest));
         }
         match next {
-            Some((key, object)) => Popped::Told((key, Change::Updated { old: Some(object.clone()), new: object })),
+            Some((key, object)) => Popped::Change((key, Change::Updated { old: Some(object.clone()), new: object })),
             None if is_over => Popped::Nothing,
             None => Popped::Unfinished,
         }
@@ -399,39 +403,40 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Brings what is next of the beginning to its newest state. What is gone is left out, so that there is something to tell as
-    /// long as there is a beginning, unless the queue is behind; and another object by the same name is none of the beginning.
+    /// Brings the next initial object to its newest state, and skips deleted ones. So the next one can be delivered as
+    /// long as there is one, unless `is_behind` is set. A re-created object of the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
             let Some(Beginning { next: (key, object), .. }) = &mut self.beginning else { return };
-            let Some(Overtaken { newest, untold }) = self.pending.overtake(key) else { return };
-            self.done.untold.extend(untold.map(|untold| untold.object));
+            let Some(Overtaken { newest, untold: undelivered }) = self.pending.overtake(key) else { return };
+            self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
             if let Some(newest) = newest {
-                return self.done.untold.push(std::mem::replace(object, newest.object));
+                return self.done.undelivered.push(std::mem::replace(object, newest.object));
             }
             if let Some(Beginning { next: (_, object), rest }) = self.beginning.take() {
-                self.done.untold.push(object);
+                self.done.undelivered.push(object);
                 self.go_on(rest);
             }
         }
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Moves what has been read of the walks to what is dropped under no lock.
+    /// Collects the pages that walks have read, to drop them without the lock.
     fn take_spent(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
         walks.for_each(|walk| self.done.pages.extend(walk.take_spent()));
     }
 
-    /// Whether the listener is through with its beginning, of which all is there.
+    /// Whether the subscriber has handled all initial objects.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// How much waits: an upper bound as long as there is a beginning or a reminder, of which some may have changed.
+    /// The number of waiting events. It is an upper bound while initial objects or a resync are in progress, since some
+    /// may have changed.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -441,7 +446,7 @@ impl<T: Object> State<T> {
 }
 
 impl<T> Reminder<T> {
-    /// It hears of that object anyway. Of others there may be any number by the time that it is through.
+    /// Leaves the object out of the resync, since the subscriber receives a change of it anyway.
     fn leave_out(&mut self, key: &ObjectKey) {
         if self.rest.has(key) {
             self.changed.insert(key.clone());
@@ -451,15 +456,15 @@ impl<T> Reminder<T> {
 
 impl<T> Default for Done<T> {
     fn default() -> Self {
-        Self { walks: Vec::new(), pages: Vec::new(), untold: Vec::new() }
+        Self { walks: Vec::new(), pages: Vec::new(), undelivered: Vec::new() }
     }
 }
 
-fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Seen<T>> {
+fn pending<T>(delivery: Delivery) -> CoalescingFifo<ObjectKey, HashedState<T>> {
     CoalescingFifo::new(|old, new| old.uid == new.uid, delivery)
 }
 
-fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
+fn unhashed<T>(change: Change<HashedState<T>>) -> Change<CatchDrop<T>> {
     match change {
         Change::Added { object, is_initial } => Change::Added { object: object.object, is_initial },
         Change::Updated { old, new } => Change::Updated { old: old.map(|old| old.object), new: new.object },
@@ -467,15 +472,15 @@ fn told<T>(change: Change<Seen<T>>) -> Change<Guarded<T>> {
     }
 }
 
-impl<T: Object> Seen<T> {
-    /// To be compared with those that were hashed in the same way.
-    pub(crate) fn new(object: Guarded<T>, hasher: &RandomState) -> Self {
+impl<T: Object> HashedState<T> {
+    /// Only states with the same hasher can be compared.
+    pub(crate) fn new(object: CatchDrop<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }
     }
 }
 
-impl<T> Clone for Seen<T> {
+impl<T> Clone for HashedState<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), uid: self.uid }
     }

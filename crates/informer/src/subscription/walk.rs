@@ -1,29 +1,29 @@
-//! What a listener is told of that was there already.
+//! Sequences of objects for subscribers: initial objects and resyncs.
 
 use std::sync::Arc;
 
 use pintle_meta::ObjectKey;
 
 use crate::Snapshot;
-use crate::guarded::Guarded;
+use crate::catch_drop::CatchDrop;
 use crate::store::{Page, Reading};
 
-/// What was there under a key.
-pub(crate) type Entry<T> = (ObjectKey, Guarded<T>);
+/// A key and its object.
+pub(crate) type Entry<T> = (ObjectKey, CatchDrop<T>);
 
-/// Objects, one after the other.
+/// A sequence of objects.
 pub(crate) struct Walk<T> {
     objects: Objects<T>,
-    /// How many are still to come.
+    /// The number of remaining objects.
     pub(super) left: usize,
 }
 
-/// A page of the store that was read.
-pub(super) type Spent<T> = Arc<Page<Guarded<T>>>;
+/// A page of the store that has been read.
+pub(super) type Spent<T> = Arc<Page<CatchDrop<T>>>;
 
 enum Objects<T> {
-    Snapshot(Reading<Guarded<T>, Entry<T>>),
-    /// Those of a list, in its order.
+    Snapshot(Reading<CatchDrop<T>, Entry<T>>),
+    /// The objects of a list, in its order.
     Listed(Arc<[Entry<T>]>),
 }
 
@@ -38,7 +38,7 @@ impl<T> Walk<T> {
         Self { objects: Objects::Listed(list), left }
     }
 
-    /// The pages that it has read since the last call.
+    /// Takes the pages that were read since the last call.
     pub(super) fn take_spent(&mut self) -> Vec<Spent<T>> {
         match &mut self.objects {
             Objects::Snapshot(reading) => reading.take_spent(),
@@ -46,7 +46,7 @@ impl<T> Walk<T> {
         }
     }
 
-    /// Whether it may come by an object of that key, or has.
+    /// Whether the sequence may contain an object with this key.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         match &self.objects {
             Objects::Snapshot(reading) => reading.pin().get(key).is_some(),

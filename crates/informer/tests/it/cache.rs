@@ -16,7 +16,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Indexed by each of the words in `node`, which are separated by commas.
+/// An index over the words in `node`, which are separated by commas.
 fn by_words() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -28,7 +28,7 @@ fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
     pods.sort_by_key(|pod| pod.key());
     let names = pods.iter().map(|pod| pod.metadata.name.clone()).collect();
     let keys = cache.index_keys("words", value).unwrap();
-    assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys and objects agree");
+    assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys match objects");
     names
 }
 
@@ -96,7 +96,7 @@ fn a_replacement_tells_what_it_replaced() {
     let replacement = cache.replace(vec![Arc::new(pod("stays", "b")), Arc::new(pod("new", "b"))], "9");
     assert_eq!(replacement.deleted.iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["gone"]);
     let present: Vec<_> = replacement.present.iter().map(|(old, new)| (old.is_some(), &*new.metadata.name)).collect();
-    assert_eq!(present, [(true, "stays"), (false, "new")], "in the order of the list");
+    assert_eq!(present, [(true, "stays"), (false, "new")], "in list order");
     assert!(names(&cache, "a").is_empty());
     assert_eq!(names(&cache, "b"), ["new", "stays"]);
 
@@ -129,12 +129,12 @@ fn the_revision_is_that_of_the_last_write() {
     check("40");
 }
 
-/// Indexed by node, but for the nodes "bad" and "worse".
+/// An index by node that fails for the nodes "bad" and "worse".
 fn picky() -> Cache<Pod> {
     let cache = Cache::new();
     let add = cache.add_index("picky", |pod: &Pod| match pod.node.as_str() {
         "bad" => Err("it is bad"),
-        "worse" => panic!("a panic that the test wants"),
+        "worse" => panic!("expected by the test"),
         node => Ok(vec![node.to_owned()]),
     });
     add.unwrap();
@@ -142,10 +142,10 @@ fn picky() -> Cache<Pod> {
 }
 
 #[test]
-fn what_an_index_function_fails_on_is_told_and_leaves_the_last_good_state() {
+fn failing_index_function_keeps_the_last_good_state() {
     let cache = picky();
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
-    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: a panic that the test wants")] {
+    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
         let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
         assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
         assert!(error.to_string().contains(said), "{error}");
@@ -159,13 +159,13 @@ fn what_an_index_function_fails_on_is_told_and_leaves_the_last_good_state() {
     assert_eq!(cache.undecodable().len(), 2);
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
     cache.delete(&key("b"), "10");
-    assert!(cache.undecodable().is_empty(), "mended, and deleted");
+    assert!(cache.undecodable().is_empty(), "fixed and deleted");
     cache.upsert(Arc::new(pod("b", "good"))).unwrap();
-    assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "it goes on");
+    assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "the cache still works");
 }
 
 #[test]
-fn what_cannot_be_indexed_leaves_no_other_object_in_its_place() {
+fn refused_object_removes_another_object_of_its_name() {
     let of_uid = |uid: &str, node: &str| {
         let mut pod = pod("a", node);
         pod.metadata.uid = uid.into();
@@ -191,7 +191,7 @@ fn what_cannot_be_indexed_leaves_no_other_object_in_its_place() {
 }
 
 #[test]
-fn s7_a_transaction_does_what_it_can_and_tells_the_rest() {
+fn s7_transaction_applies_valid_changes_and_reports_others() {
     let cache = picky();
     let done = |nodes: [&str; 3]| -> Vec<usize> {
         let changes = nodes.iter().enumerate().map(|(at, node)| {
@@ -210,7 +210,7 @@ fn s7_a_transaction_does_what_it_can_and_tells_the_rest() {
 }
 
 #[test]
-fn an_index_that_cannot_be_built_is_none_and_leaves_nothing() {
+fn failed_add_index_leaves_no_index() {
     let cache = Cache::new();
     for name in ["a", "b"] {
         cache.upsert(Arc::new(pod(name, name))).unwrap();
@@ -223,7 +223,7 @@ fn an_index_that_cannot_be_built_is_none_and_leaves_nothing() {
 }
 
 #[test]
-fn an_index_function_may_read_the_cache_that_it_is_of() {
+fn index_function_may_read_its_own_cache() {
     let cache = Arc::new(Cache::new());
     let known = Arc::downgrade(&cache);
     let count = move |_: &Pod| known.upgrade().map(|cache| cache.list().len().to_string());
@@ -262,7 +262,7 @@ fn no_reader_sees_a_part_of_a_replacement() {
     }
 }
 
-/// All that an indexer of words shows: its objects, those of the word "a", and how many words there are.
+/// The content of an indexer of words: its objects, the objects with the word "a", and the number of words.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());
@@ -275,7 +275,7 @@ fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
 }
 
 #[test]
-fn a_cache_is_an_indexer_as_a_store_in_memory_is() {
+fn cache_and_memory_store_are_equal_indexers() {
     fn check(mut indexer: impl Indexer<ObjectKey, Arc<Pod>, Entry = Arc<Pod>>) {
         indexer.add(Arc::new(pod("one", "a"))).unwrap();
         indexer.add(Arc::new(pod("two", "a,b"))).unwrap();
@@ -298,8 +298,8 @@ fn a_cache_is_an_indexer_as_a_store_in_memory_is() {
 }
 
 #[test]
-fn an_index_function_may_ask_how_the_informer_is_getting_on() {
-    let (tell, told) = mpsc::channel();
+fn index_function_may_read_the_informer_state() {
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -322,11 +322,11 @@ fn an_index_function_may_ask_how_the_informer_is_getting_on() {
         });
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[test]
-fn a_transaction_by_the_contract_of_stores_is_one_step() {
+fn store_transaction_is_one_step() {
     let mut cache: Cache<Pod> = Cache::new();
     cache
         .add_index("node", |pod: &Pod| if pod.node == "bad" { Err("wanted") } else { Ok(vec![pod.node.clone()]) })
@@ -342,13 +342,13 @@ fn a_transaction_by_the_contract_of_stores_is_one_step() {
     ];
     let error = Store::transaction(&mut cache, writes).unwrap_err();
     assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
-    let told = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
+    let received = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
         let changes = cache.changes_since(since).unwrap_or_default();
         changes.iter().map(|change| format!("{}@{}", change.key.name(), change.resource_version)).collect()
     };
-    assert_eq!(told(&cache, "1"), ["b@41", "a@41", "d@41"], "those of one step have one revision");
+    assert_eq!(received(&cache, "1"), ["b@41", "a@41", "d@41"], "one step has one revision");
     assert_eq!(cache.resource_version(), "41");
-    // What is there twice comes one after the other.
+    // Several writes of one key are executed in order.
     Store::transaction(
         &mut cache,
         vec![
@@ -359,12 +359,12 @@ fn a_transaction_by_the_contract_of_stores_is_one_step() {
     )
     .unwrap();
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
-    assert_eq!(told(&cache, "50"), ["b@50", "b@51"], "its deletion, which is of no revision, and the last one");
+    assert_eq!(received(&cache, "50"), ["b@50", "b@51"], "the deletion without a revision, and the last write");
 }
 
-/// Who reads or writes meanwhile notices nothing of it.
+/// Concurrent readers and writers are not affected.
 #[test]
-fn an_index_that_cannot_be_built_leaves_the_cache_as_it_would_be_without() {
+fn failed_add_index_does_not_affect_concurrent_writes() {
     let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));
     for fails_on in ["a", "b", "d"] {
         let cache = Arc::new(Cache::new());
@@ -373,7 +373,7 @@ fn an_index_that_cannot_be_built_leaves_the_cache_as_it_would_be_without() {
         let failed = cache.add_index("some", move |pod: &Pod| {
             let cache = within.upgrade().unwrap();
             if pod.metadata.name == "a" && cache.len() == 1 {
-                // What comes while it is built.
+                // Writes during the creation of the index.
                 cache.upsert(b.clone()).unwrap();
                 cache.transaction(vec![(key("c"), Some(c.clone()))], "").remove(0).unwrap();
                 let all = cache.list().into_iter().chain([d.clone()]).collect();
@@ -384,7 +384,7 @@ fn an_index_that_cannot_be_built_leaves_the_cache_as_it_would_be_without() {
                 false => Ok(Some("some".to_owned())),
             }
         });
-        let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("there is no other") };
+        let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("only this variant exists") };
         assert_eq!(error.key, key(fails_on));
         assert!(cache.by_index("some", "some").is_err());
         assert_eq!((cache.len(), cache.undecodable()), (4, vec![]));

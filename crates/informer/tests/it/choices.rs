@@ -1,4 +1,5 @@
-//! Whatever is chosen while an informer runs: what it holds is what the source held of that in each namespace, once it says so.
+//! Checks that after any changes of selectors and namespaces, the cache converges to the selected objects of each
+//! namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, cut, expired, failure, settle};
 
-/// Where pods are, and what labels and selectors they have.
+/// The namespaces, labels and selectors of pods.
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 const APPS: [&str; 2] = ["web", "db"];
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// In a namespace, with a label.
+    /// A namespace and a label.
     Put(usize, usize),
     Delete(usize),
     Bookmark,
@@ -26,9 +27,9 @@ enum Operation {
     Compact,
     Fail(Verb, Outcome),
     Pass(u64),
-    /// One label, or all.
+    /// One label, or all labels.
     Select(usize),
-    /// A set of namespaces, by bits; or all.
+    /// A set of namespaces as bits, or all namespaces.
     Follow(usize),
     Take(usize),
 }
@@ -58,7 +59,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 type State = BTreeMap<ObjectKey, Pod>;
 
-/// What is chosen.
+/// The current selectors and namespaces.
 struct Choice {
     app: Option<&'static str>,
     namespaces: Namespaces,
@@ -80,7 +81,7 @@ impl Choice {
     }
 }
 
-/// What the source has of a choice, as it was at a revision.
+/// The selected objects of the source at a revision.
 fn chosen(source: &Collection<Pod>, choice: &Choice, revision: u64) -> State {
     let pods = source.objects_at(revision).into_iter().filter(|pod| choice.has(pod));
     pods.map(|pod| (pod.key(), pod)).collect()
@@ -90,7 +91,7 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
 }
 
-/// In each namespace, it holds what was there at some revision that is not before its own.
+/// Each namespace contains its objects of some revision that is not older than that of the cache.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);
@@ -105,7 +106,7 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Each event begins where the one before of that object ended.
+/// Each event starts from the state in which the previous event of its object ended.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,
@@ -117,7 +118,9 @@ fn take(
         match event {
             ResourceEvent::Added { object, .. } => prop_assert!(known.insert(key, object).is_none(), "added twice"),
             ResourceEvent::Updated { old, new } => prop_assert_eq!(known.insert(key, new), Some(old)),
-            ResourceEvent::Deleted { .. } => prop_assert!(known.remove(&key).is_some(), "deleted what was not told"),
+            ResourceEvent::Deleted { .. } => {
+                prop_assert!(known.remove(&key).is_some(), "deletion of an unknown object")
+            }
         }
     }
     Ok(())
@@ -167,7 +170,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // At any time: who need not wait finds what was chosen.
+        // At any time: if no wait is needed, the selected objects are there.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }
@@ -192,7 +195,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
 
 proptest! {
     #[test]
-    fn what_is_held_is_what_is_chosen_as_it_was_at_some_revision(
+    fn cache_holds_the_selection_at_some_revision(
         operations in operations(),
         streaming_list in any::<bool>(),
         seed in any::<u64>(),

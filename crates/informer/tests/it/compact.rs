@@ -1,4 +1,4 @@
-//! Objects that are kept compressed: they say what their JSON says, to all that reads a cache.
+//! Compact objects look like their JSON to all readers of a cache.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -122,7 +122,7 @@ async fn a_recording_of_them_is_one_of_their_json() {
     informer.wait_for_sync().await.unwrap();
     informer.shutdown().await;
     written.await.unwrap();
-    // As compact ones, and as plain ones.
+    // Compare compact objects with plain ones.
     let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&path).unwrap(), InformerConfig::default());
     replayed.start();
     replayed.wait_for_sync().await.unwrap();
@@ -134,7 +134,7 @@ async fn a_recording_of_them_is_one_of_their_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_no_such_object_is_told_to_who_reads_it() {
+async fn compact_reports_an_invalid_object_on_read() {
     let source = Collection::from([labeled("a", "x", "web")]);
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": "b", "uid": "2"}, "node": {"hush": "hush"}}));
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": "c", "generation": "hush"}, "node": "x"}));
@@ -145,24 +145,24 @@ async fn one_that_is_no_such_object_is_told_to_who_reads_it() {
     for _ in 0..2 {
         let error = b.get().unwrap_err();
         assert_eq!((error.key.clone(), error.uid.as_str(), error.resource_version.as_str()), (key("b"), "2", "2"));
-        let told = "ns/b cannot be decoded: invalid type: map, expected a string at line 1 column ";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let received = "ns/b cannot be decoded: invalid type: map, expected a string at line 1 column ";
+        assert!(error.to_string().starts_with(received), "{error}");
     }
     assert!(!format!("{b:?}").contains("hush") && format!("{b:?}").starts_with("Compact(ns/b, "), "{b:?}");
-    // Of this one, not even the metadata can be read.
+    // The metadata of this object cannot be read either.
     let lister = informer.lister();
     let shown = lister.undecodable();
     assert_eq!((shown.len(), shown[0].key.clone()), (1, key("c")));
     assert!(shown[0].error.starts_with("invalid type: string, expected i64"), "{:?}", shown[0].error);
 }
 
-/// What nobody may decode.
+/// A type that must not be decoded.
 #[derive(Debug)]
 struct Closed;
 
 impl<'de> Deserialize<'de> for Closed {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        panic!("it was decoded")
+        panic!("the object was decoded")
     }
 }
 
@@ -187,7 +187,7 @@ fn metadata_is_read_without_decoding() {
 }
 
 #[test]
-fn what_has_no_metadata_is_none() {
+fn compact_without_metadata_is_an_error() {
     for json in ["null", "[", "7", r#"{"metadata": 7}"#, r#"{"metadata": {"name": 7}}"#, r#"{"metadata": {}"#] {
         assert!(serde_json::from_str::<Compact<Pod>>(json).is_err(), "{json}");
     }
@@ -196,7 +196,7 @@ fn what_has_no_metadata_is_none() {
     assert!(Compact::new(&7).is_err());
 }
 
-/// How many there are of it.
+/// Counts its instances.
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -217,16 +217,16 @@ impl Drop for Counted {
 }
 
 #[test]
-fn what_was_decoded_is_shared_while_it_is_recent_and_its_object_is_there() {
+fn decoded_objects_are_shared_while_recent() {
     let counted =
         |n| -> Compact<Counted> { serde_json::from_value(json!({"metadata": {"name": format!("a-{n}")}})).unwrap() };
-    // What the objects of a type share goes with the last one, which is not to be what lets go here.
+    // Keeps the shared memory of the type alive.
     let _another = counted(1_000);
     let first = counted(0);
     let decoded = first.get().unwrap();
     assert!(Arc::ptr_eq(&decoded, &first.get().unwrap()));
     drop(first);
-    assert_eq!(Arc::strong_count(&decoded), 1, "nobody else is to have it");
+    assert_eq!(Arc::strong_count(&decoded), 1, "there is another reference");
     drop(decoded);
     assert_eq!(COUNTED.load(Ordering::Relaxed), 0);
 
@@ -280,7 +280,7 @@ fn many_threads_learn_and_read_at_once() {
     });
 }
 
-/// Anything that can stand in an object.
+/// Any object.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

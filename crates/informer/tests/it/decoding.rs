@@ -1,4 +1,4 @@
-//! The way from bytes to the cache: what is decoded, where, how often, and what is left out.
+//! Decoding: which objects are decoded, where, how often, and which fields are dropped.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use crate::log::Log;
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 use crate::support::settle;
 
-/// One that tells where and how often it is decoded.
+/// An object that records where and how often it is decoded.
 #[derive(Deserialize)]
 struct Told {
     metadata: ObjectMeta,
-    #[serde(rename = "number", deserialize_with = "told")]
+    #[serde(rename = "number", deserialize_with = "received")]
     number: usize,
 }
 
@@ -31,13 +31,13 @@ pintle_meta::resource!(Told, "v1", "Pod", "pods", Namespaced);
 
 static DECODED: Mutex<Vec<(ThreadId, usize)>> = Mutex::new(Vec::new());
 
-fn told<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let number = usize::deserialize(deserializer)?;
     DECODED.lock().unwrap().push((thread::current().id(), number));
     Ok(number)
 }
 
-/// A test's own objects begin at a number of its own, since they share the record.
+/// Each test uses its own range of numbers, because the record is shared.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()
@@ -52,7 +52,7 @@ fn object(number: usize, version: usize, size: usize) -> Value {
     })
 }
 
-/// So many objects, as a list or as the first events of a watch.
+/// A list, or the initial events of a watch, of this many objects.
 fn source(objects: Vec<Value>) -> Scripted<Told> {
     let listed = objects.clone();
     let events = move || {
@@ -77,7 +77,7 @@ fn config<T>(streaming_list: bool) -> InformerConfig<T> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_list_is_decoded_in_batches_off_the_runtime_and_keeps_its_order() {
+async fn large_list_is_decoded_in_order_off_the_runtime() {
     for (first, streaming_list) in [(100_000, false), (200_000, true)] {
         let runtime = thread::current().id();
         let objects = (first..first + 1_500).map(|number| object(number, 7, 1_000)).collect();
@@ -88,19 +88,19 @@ async fn a_large_list_is_decoded_in_batches_off_the_runtime_and_keeps_its_order(
         let decoded = decoded_from(first);
         let here = decoded.iter().filter(|(thread, _)| *thread == runtime).count();
         assert_eq!(decoded.len(), 1_500);
-        // What is left for the end may be so little that it is decoded on the spot.
+        // The rest may be small enough to be decoded at once.
         assert!(here * 1_000 <= 32 << 10, "{here} on the runtime's thread");
         settle().await;
-        let told = std::iter::from_fn(|| events.try_next()).map(|event| match event {
+        let received = std::iter::from_fn(|| events.try_next()).map(|event| match event {
             ResourceEvent::Added { object, is_initial: true } => object.number,
             event => panic!("{:?}", event.key()),
         });
-        assert_eq!(told.collect::<Vec<_>>(), (first..first + 1_500).collect::<Vec<_>>());
+        assert_eq!(received.collect::<Vec<_>>(), (first..first + 1_500).collect::<Vec<_>>());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_comes_alone_is_decoded_on_the_spot() {
+async fn single_event_is_decoded_at_once() {
     let objects = vec![object(300_000, 7, 10)];
     let informer = SharedInformer::new(source(objects), config(true));
     informer.start();
@@ -109,7 +109,7 @@ async fn an_event_that_comes_alone_is_decoded_on_the_spot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_takes_what_has_not_changed_from_the_cache_undecoded_and_changes_it_no_more() {
+async fn list_reuses_unchanged_cached_objects() {
     for (first, streaming_list) in [(400_000, false), (500_000, true)] {
         let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let source = Collection::<Told>::dynamic(resource, CollectionConfig::default());
@@ -117,9 +117,9 @@ async fn a_list_takes_what_has_not_changed_from_the_cache_undecoded_and_changes_
         (first..first + 10).for_each(put);
         let transformed = Arc::new(AtomicUsize::new(0));
         let counted = transformed.clone();
-        let transform = move |told: &mut Told| {
+        let transform = move |received: &mut Told| {
             counted.fetch_add(1, Ordering::Relaxed);
-            told.number += 1_000_000;
+            received.number += 1_000_000;
         };
         let config = InformerConfig { transform: Some(Arc::new(transform)), ..config(streaming_list) };
         let informer = SharedInformer::new(source.clone(), config);
@@ -139,14 +139,14 @@ async fn a_list_takes_what_has_not_changed_from_the_cache_undecoded_and_changes_
         assert_eq!(BTreeSet::from_iter(decoded.clone()), BTreeSet::from([first + 3, first + 10]), "{streaming_list}");
         assert_eq!((decoded.len(), transformed.load(Ordering::Relaxed)), (2, 12));
         let after = informer.lister().list();
-        assert!(after.len() == 10 && after.iter().all(|told| (1_000_000..2_000_000).contains(&told.number)));
+        assert!(after.len() == 10 && after.iter().all(|received| (1_000_000..2_000_000).contains(&received.number)));
         let same = after.iter().filter(|pod| before.iter().any(|before| Arc::ptr_eq(before, pod))).count();
         assert_eq!(same, 8);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_uid_or_no_version_or_another_is_decoded_anew() {
+async fn object_without_matching_uid_and_version_is_decoded() {
     let known = json!({"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "1"});
     for (number, (first, second)) in [
         (json!({"namespace": "ns", "name": "a"}), json!({"namespace": "ns", "name": "a"})),
@@ -183,7 +183,7 @@ async fn what_has_no_uid_or_no_version_or_another_is_decoded_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_are_left_out_and_the_annotation_of_apply_is_kept_by_default() {
+async fn default_projection_drops_only_managed_fields() {
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"});
     let metadata =
         json!({"namespace": "ns", "name": "a", "managedFields": [{"manager": "m"}], "annotations": annotations});
@@ -227,7 +227,7 @@ async fn managed_fields_are_left_out_and_the_annotation_of_apply_is_kept_by_defa
     }
 }
 
-/// An object as a tree, all that there is of it.
+/// An object as a tree with all its fields.
 struct Whole {
     metadata: ObjectMeta,
     object: Value,
@@ -244,7 +244,7 @@ impl<'de> Deserialize<'de> for Whole {
 }
 
 #[test]
-fn what_an_informer_cannot_do_without_cannot_be_left_out() {
+fn projection_of_identity_fields_panics() {
     for path in [&[][..], &["metadata"], &["metadata", "name"], &["metadata", "uid"], &["metadata", "resourceVersion"]]
     {
         assert!(std::panic::catch_unwind(|| Projection::whole().without(path)).is_err(), "{path:?}");
@@ -271,7 +271,7 @@ async fn an_informer_of_all_secrets_says_so_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_turns_to_all_secrets_says_so_then() {
+async fn caching_all_secrets_logs_a_warning() {
     let (log, _here) = Log::here();
     let source = |namespace: Option<&str>| {
         let resource = ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced);
@@ -298,9 +298,9 @@ async fn an_informer_that_turns_to_all_secrets_says_so_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_small_objects_are_decoded_on_the_spot_and_more_or_larger_ones_elsewhere() {
+async fn small_lists_are_decoded_at_once_larger_ones_offloaded() {
     let [short, long] = [String::new(), "x".repeat(5000)];
-    // The metadata of the list is an item, too.
+    // The metadata of a list counts as an item.
     let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
     for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});

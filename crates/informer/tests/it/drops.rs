@@ -1,4 +1,4 @@
-//! Objects that are dropped: where, and what becomes of it if that panics.
+//! Drops of objects: where they happen, and what a panic in them affects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
@@ -19,7 +19,7 @@ async fn long() {
     tokio::time::sleep(Duration::from_secs(120)).await;
 }
 
-/// Panics as it is dropped.
+/// Panics on drop.
 #[derive(Deserialize)]
 struct Fragile {
     metadata: ObjectMeta,
@@ -38,17 +38,17 @@ fn put(source: &Collection<Fragile>, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drop_that_panics_ends_nothing_wherever_the_object_was() {
+async fn panicking_drop_of_an_object_ends_nothing() {
     for streaming_list in [false, true] {
         let (log, _here) = Log::here();
         let source = Collection::<Fragile>::default();
         ["a", "b", "c"].iter().for_each(|name| put(&source, name));
         let reflector = ReflectorConfig { streaming_list, page_size: Some(2), ..ReflectorConfig::default() };
-        // What is the same is not taken from the cache as long as it cannot be told.
+        // Without a uid and a version, a list decodes all objects again.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
         let _history = informer.lister().remember(2);
-        // They never come to take what waits for them, which is joined, or left out.
+        // These subscribers never take their events, which are merged or dropped.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();
         informer.wait_for_sync().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_drop_that_panics_ends_nothing_wherever_the_object_was() {
             source.remove(&key("b"));
             settle().await;
         }
-        // A list that is given up half-way, and one that has all in other states.
+        // A list that is abandoned half-way, and one with new states of all objects.
         ["a", "c", "d"].iter().for_each(|name| put(&source, name));
         let fails = || Outcome::Fails(failure(500, Reason::InternalError));
         source.faults().next_of(Verb::List, [Outcome::Pass, fails(), Outcome::Pass, fails()]);
@@ -77,7 +77,7 @@ async fn a_drop_that_panics_ends_nothing_wherever_the_object_was() {
     }
 }
 
-/// So many of these were dropped, by whom.
+/// The number of drops, and the threads that ran them.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 static ON_THE_RUNTIME: AtomicUsize = AtomicUsize::new(0);
 
@@ -100,9 +100,9 @@ impl Drop for Counted {
     }
 }
 
-/// Real time, since it waits for other threads.
+/// Uses real time, because it waits for other threads.
 #[tokio::test]
-async fn a_list_that_is_given_up_is_dropped_off_the_runtime() {
+async fn abandoned_list_is_dropped_off_the_runtime() {
     const MANY: u32 = 2000;
     RUNTIME.set(Some(thread::current().id()));
     let config = CollectionConfig { watch_cache: false, ..CollectionConfig::default() };
@@ -121,9 +121,9 @@ async fn a_list_that_is_given_up_is_dropped_off_the_runtime() {
             .unwrap_or_else(|_| panic!("{} of {all} are dropped", DROPPED.load(Ordering::Relaxed)));
         assert_eq!(ON_THE_RUNTIME.load(Ordering::Relaxed), 0);
     };
-    // In its second page, in the middle of one, and as a stream without its end.
+    // On its second page, in the middle of a page, and as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // Of a page, the metadata comes first.
+    // The metadata of a page comes first.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };
@@ -143,7 +143,7 @@ async fn a_list_that_is_given_up_is_dropped_off_the_runtime() {
     }
 }
 
-/// Asks the cache that it was in as it is dropped.
+/// Reads its cache when it is dropped.
 struct Asking {
     metadata: ObjectMeta,
     cache: Weak<Cache<Self>>,
@@ -161,8 +161,8 @@ impl Drop for Asking {
 }
 
 #[test]
-fn what_gives_way_to_an_object_that_is_refused_may_ask_the_cache_as_it_is_dropped() {
-    let (tell, told) = mpsc::channel();
+fn dropped_object_may_read_the_cache() {
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let cache = Arc::new(Cache::new());
         let refuse = |object: &Asking| if object.metadata.uid == "2" { Err("wanted") } else { Ok(Vec::new()) };
@@ -176,5 +176,5 @@ fn what_gives_way_to_an_object_that_is_refused_may_ask_the_cache_as_it_is_droppe
         assert!(cache.upsert(refused.clone()).is_err());
         drop((cache.clone(), refused));
     });
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for a lock"), 1);
+    assert_eq!(received.recv_timeout(Duration::from_secs(10)).expect("deadlock"), 1);
 }

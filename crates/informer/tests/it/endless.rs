@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::scripted::{Items, Scripted, list, raw, silence};
 
-/// So many items are endless here: with none that is left, a test would hang that should fail.
+/// The number of items of an endless source. It is finite so that a failing test ends.
 const ENDLESS: usize = 100_000;
 
 fn endless<I: Send + 'static>(item: fn(RawObject) -> I, taken: &Arc<AtomicUsize>) -> Items<I> {
@@ -22,7 +22,7 @@ fn endless<I: Send + 'static>(item: fn(RawObject) -> I, taken: &Arc<AtomicUsize>
 }
 
 #[tokio::test]
-async fn a_source_without_an_end_leaves_others_their_turn_and_is_stopped_at_once() {
+async fn endless_source_yields_and_stops_at_once() {
     let sources: [fn(Arc<AtomicUsize>) -> Scripted; 2] = [
         |taken| Scripted::new(move || Ok(endless(ListPart::Item, &taken)), || Ok(silence())),
         |taken| Scripted::new(|| Ok(list(&[], "1")), move || Ok(endless(WatchEvent::Modified, &taken))),

@@ -15,13 +15,13 @@ fn informer(factory: &InformerFactory, source: impl ListWatch<Object = Pod>) -> 
     factory.informer(source, InformerConfig::default())
 }
 
-/// The pods of one namespace, as some client sees them.
+/// The pods of one namespace, as a client sees them.
 fn within(source: &Collection<Pod>, namespace: &str) -> Client<Pod> {
     source.client("").in_namespace(namespace)
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_resource_in_the_same_scope_is_one_informer() {
+async fn equal_requests_share_one_informer() {
     let source = pods(&[]);
     let mut labelled = pod("a", "");
     labelled.metadata.labels = [("a", "b"), ("c", "x")].map(|(key, value)| (key.into(), value.into())).into();
@@ -32,13 +32,13 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     let again = factory.informer(source.clone(), named(""));
     assert_eq!(again.name(), "all");
     let one = factory.informer(within(&source, "ns"), named("one"));
-    assert_eq!(one.name(), "one", "another namespace is another informer");
+    assert_eq!(one.name(), "one", "another namespace needs another informer");
     assert_eq!(factory.informer(within(&source, "ns"), named("")).name(), "one");
     let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
     let elsewhere = Collection::dynamic(resource, CollectionConfig::default());
     elsewhere.put(pod("a", ""));
     let other = factory.informer(elsewhere.clone(), named("other"));
-    assert_eq!(other.name(), "other", "another resource is another informer");
+    assert_eq!(other.name(), "other", "another resource needs another informer");
     let selected = |selector: &str, name: &str| {
         let label_selector = selector.parse().unwrap();
         let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
@@ -67,7 +67,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_later_is_started_by_the_next_start() {
+async fn later_informer_runs_after_the_next_start() {
     let (first, second) = (pods(&["a"]), pods(&["b"]));
     let factory = InformerFactory::new();
     informer(&factory, within(&first, "first"));
@@ -77,7 +77,7 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert!(!late.has_synced());
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    assert_eq!(requests(&first).len(), 2, "the first was not started again");
+    assert_eq!(requests(&first).len(), 2, "the first informer is not started again");
 
     factory.shutdown().await;
     let third = pods(&[]);
@@ -85,12 +85,12 @@ async fn who_asks_later_is_started_by_the_next_start() {
     factory.start();
     too_late.start();
     let waited = tokio::time::timeout(std::time::Duration::from_secs(60), too_late.wait_for_sync()).await;
-    assert!(waited.expect("nobody waits for what never comes").is_err());
+    assert!(waited.expect("the wait ends").is_err());
     assert!(!too_late.has_synced() && requests(&third).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_up_the_others_is_named() {
+async fn unsynced_names_the_late_informers() {
     let (good, bad) = (pods(&[]), pods(&[]));
     bad.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     let factory = InformerFactory::new();
@@ -124,7 +124,7 @@ async fn dropping_the_factory_leaves_running_what_others_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_after_somebody_stopped_one_gets_one_that_lives() {
+async fn stopped_informer_is_replaced_for_the_next_caller() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let first = informer(&factory, source.clone());
@@ -158,7 +158,7 @@ async fn another_transform_is_another_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_any_more_is_stopped_and_comes_back() {
+async fn unused_informer_stops_and_can_be_created_again() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
@@ -189,9 +189,9 @@ async fn what_nobody_uses_any_more_is_stopped_and_comes_back() {
     assert!(states.get().has_ended());
 }
 
-/// Who waits for all is not held up by it.
+/// It does not delay a wait for all informers.
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_before_it_has_synced_is_waited_for_no_more() {
+async fn wait_for_sync_ignores_an_informer_without_users() {
     let (good, bad) = (pods(&[]), pods(&[]));
     bad.faults().when(|_| Some(Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))));
     let factory = InformerFactory::new();
@@ -206,9 +206,9 @@ async fn what_is_given_up_before_it_has_synced_is_waited_for_no_more() {
     assert!(good.has_synced() && factory.unsynced().is_empty());
 }
 
-/// Whoever comes and goes on other threads, who holds one holds one that lives.
+/// Users come and go on several threads, and each holds a running informer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn users_that_come_as_the_last_one_goes_have_one_that_lives() {
+async fn user_arriving_during_stop_gets_a_running_informer() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let runtime = tokio::runtime::Handle::current();
@@ -231,5 +231,5 @@ async fn users_that_come_as_the_last_one_goes_have_one_that_lives() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all are stopped");
+    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all informers stop");
 }

@@ -25,7 +25,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_resource_shows_and_is_found_when_it_comes() {
+async fn missing_resource_degrades_until_it_exists() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(404, Reason::NotFound))]);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
@@ -51,7 +51,7 @@ async fn a_missing_resource_shows_and_is_found_when_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
+async fn cache_converges_under_random_faults() {
     let faults: [fn(&Collection<Pod>); 12] = [
         |source| source.break_watches(Break::End),
         |source| source.break_watches(Break::cut()),
@@ -105,22 +105,22 @@ async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
         source.remove(&key("a"));
         source.put(pod("c", ""));
         fault(&source);
-        // A silent watch is found out by its timeout, 600 s at most, and the grace.
+        // A silent watch ends at its timeout of at most 600 s plus the grace period.
         tokio::time::sleep(Duration::from_secs(640)).await;
         let cached = informer.lister().snapshot().index_keys("namespace", "ns").unwrap();
         assert_eq!(cached, [key("b"), key("c")], "fault {number}");
-        let told = drain_sorted(&mut events).await;
+        let received = drain_sorted(&mut events).await;
         let expected: [&[&str]; 2] = [&["A c@4", "D a@3"], &["A c@4", "D? a@1"]];
         assert!(
-            expected.contains(&&told.iter().map(String::as_str).collect::<Vec<_>>()[..]),
-            "fault {number}: {told:?}"
+            expected.contains(&&received.iter().map(String::as_str).collect::<Vec<_>>()[..]),
+            "fault {number}: {received:?}"
         );
         assert!(informer.state().is_synced(), "fault {number}: {:?}", informer.state());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
+async fn expired_watch_relists_and_cut_watch_does_not() {
     let source = pods(&["a"]);
     let _informer = synced(&source).await;
     source.break_watches(Break::cut());
@@ -133,7 +133,7 @@ async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
+async fn refusing_source_receives_few_requests() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, vec![Outcome::Fails(refused()); 1000]);
     let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -144,7 +144,7 @@ async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_at_once_do_not_become_a_hot_loop() {
+async fn instantly_ended_watches_cause_no_hot_loop() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.faults().next_of(Verb::Watch, vec![empty(); 1000]);
@@ -156,7 +156,7 @@ async fn watches_that_end_at_once_do_not_become_a_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
+async fn unfinished_streaming_list_is_replaced_by_a_list() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::Watch, [Outcome::NoBookmark]);
     let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
@@ -218,7 +218,7 @@ async fn shutdown_waits_for_no_answer() {
         settle().await;
         let before = tokio::time::Instant::now();
         informer.shutdown().await;
-        assert_eq!(tokio::time::Instant::now(), before, "it waited for something");
+        assert_eq!(tokio::time::Instant::now(), before, "time has passed");
         assert_eq!(source.open_watches(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers: functions that are called with events.
+//! Event handlers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 fn logging(informer: &SharedInformer<Pod>) -> (HandlerGuard, Log) {
     let log = Log::default();
-    let told = log.clone();
+    let received = log.clone();
     let guard =
-        informer.add_event_handler(move |event: &ResourceEvent<Pod>| told.lock().unwrap().push(shorthand(event)));
+        informer.add_event_handler(move |event: &ResourceEvent<Pod>| received.lock().unwrap().push(shorthand(event)));
     (guard, log)
 }
 
@@ -59,7 +59,7 @@ async fn a_handler_that_is_removed_hears_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
+async fn handler_syncs_after_all_initial_objects() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (guard, _log) = logging(&informer);
@@ -70,16 +70,16 @@ async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
     assert!(guard.has_synced());
 
     let (mut never, _log) = logging(&SharedInformer::new(pods(&[]), InformerConfig::default()));
-    assert!(!never.synced().await, "its informer ended before it began");
+    assert!(!never.synced().await, "the informer ended first");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
+async fn panicking_handler_skips_the_event_and_pauses() {
     struct Panics(Arc<AtomicUsize>);
     impl ResourceEventHandler<Pod> for Panics {
         fn on_add(&self, object: &Arc<Pod>, _: bool) {
             self.0.fetch_add(1, Ordering::Relaxed);
-            assert!(object.metadata.name.is_empty(), "a panic that the test wants");
+            assert!(object.metadata.name.is_empty(), "expected by the test");
         }
         fn on_update(&self, _: &Arc<Pod>, _: &Arc<Pod>) {}
         fn on_delete(&self, _: &Arc<Pod>, _: bool) {}
@@ -90,7 +90,7 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
     let _guard = informer.add_event_handler(Panics(calls.clone()));
     let (mut calm, log) = logging(&informer);
     informer.start();
-    assert!(calm.synced().await, "others are not concerned");
+    assert!(calm.synced().await, "other handlers are not affected");
     assert_eq!(take(&log).len(), 5);
     for expected in 1..=5 {
         assert_eq!(calls.load(Ordering::Relaxed), expected);
@@ -104,8 +104,8 @@ async fn a_filter_makes_objects_come_and_go() {
     let source = pods(&[]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let log = Log::default();
-    let told = log.clone();
-    let handler = move |event: &ResourceEvent<Pod>| told.lock().unwrap().push(shorthand(event));
+    let received = log.clone();
+    let handler = move |event: &ResourceEvent<Pod>| received.lock().unwrap().push(shorthand(event));
     let _guard =
         informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
     informer.start();
@@ -125,7 +125,7 @@ async fn a_filter_makes_objects_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_have_a_resync_period_of_its_own() {
+async fn handler_can_have_its_own_resync_period() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let count = Arc::new(AtomicUsize::new(0));
@@ -133,7 +133,7 @@ async fn a_handler_may_have_a_resync_period_of_its_own() {
     let handler = move |_: &ResourceEvent<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
     let mut events = informer.subscribe();
     events.set_resync(Some(Duration::from_secs(10)));
-    let _guard = informer.handle(events, handler);
+    let _guard = events.handle(handler);
     informer.start();
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(count.load(Ordering::Relaxed), 1 + 3);

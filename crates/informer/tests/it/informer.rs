@@ -1,4 +1,4 @@
-//! The shared informer over a source that works.
+//! The shared informer over a source without failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
+async fn subscriber_receives_initial_objects_and_then_changes() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -55,7 +55,7 @@ async fn the_cache_changes_before_anybody_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
+async fn late_subscriber_starts_with_the_cache() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.put(pod("a", "node"));
@@ -66,17 +66,17 @@ async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
+async fn subscriber_syncs_after_all_initial_objects() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
     let mut handle = events.sync_handle();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert!(informer.has_synced() && !events.has_synced(), "the cache is complete, and the subscriber knows nothing");
+    assert!(informer.has_synced() && !events.has_synced(), "the cache is synced and the subscriber is not");
     events.next().await.unwrap();
     events.next().await.unwrap();
-    assert!(!handle.has_synced(), "it is still at work on the last one");
+    assert!(!handle.has_synced(), "the last event is still being handled");
     assert!(events.try_next().is_none());
     assert!(events.has_synced() && handle.synced().await);
 
@@ -85,18 +85,18 @@ async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_syncing() {
+async fn deleted_initial_object_does_not_delay_sync() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
     source.remove(&key("a"));
     settle().await;
     assert!(events.has_synced());
-    assert!(events.try_next().is_none(), "what came and went unheard is not told");
+    assert!(events.try_next().is_none(), "an object that was added and deleted meanwhile is not delivered");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that() {
+async fn slow_subscriber_receives_only_the_newest_state() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut slow, mut quick) = (informer.subscribe(), informer.subscribe());
@@ -107,14 +107,14 @@ async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that
         source.remove(&key(&format!("brief-{round}")));
         settle().await;
         assert!(slow.len() <= 1);
-        assert_eq!(drain(&mut quick).await.len(), 1, "others do not wait for it");
+        assert_eq!(drain(&mut quick).await.len(), 1, "other subscribers do not wait");
     }
     source.remove(&key("b"));
     assert_eq!(drain(&mut slow).await, ["U a@1..300", "D b@303"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_object_by_the_same_name_is_told_as_deleted_and_added() {
+async fn recreated_object_is_deleted_and_added() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -141,8 +141,8 @@ async fn a_relist_tells_only_what_changed() {
     source.compact();
     source.break_watches(Break::expired());
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let told = drain(&mut events).await;
-    assert_eq!(told, ["D? gone@3", "U changed@2..4", "A new@5"], "deletions, and then the list in its order");
+    let received = drain(&mut events).await;
+    assert_eq!(received, ["D? gone@3", "U changed@2..4", "A new@5"], "deletions first, then the list in order");
     assert!(events.has_synced());
 }
 
@@ -161,7 +161,7 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
         events
     };
     let forever = subscribe(Some(Duration::MAX));
-    assert_eq!(forever.len(), 1, "a period beyond all clocks is never");
+    assert_eq!(forever.len(), 1, "a period beyond the clock disables resyncs");
     let _rarely = subscribe(Some(Duration::from_secs(3600)));
     settle().await;
     let mut never = subscribe(None);
@@ -171,25 +171,25 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     for events in [&mut never, &mut two, &mut three, &mut often] {
         assert_eq!(drain(events).await, ["A! a@1"]);
     }
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..6 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut count = 0;
         for (name, events) in [("2", &mut two), ("3", &mut three), ("1", &mut often), ("never", &mut never)] {
             for event in drain(events).await {
                 assert_eq!(event, "U a@1..1");
-                told.push(name);
+                received.push(name);
                 count += 1;
             }
         }
-        told.push(if count == 0 { "nobody" } else { "|" });
+        received.push(if count == 0 { "nobody" } else { "|" });
     }
-    assert_eq!(told.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
-    assert_eq!(requests(&source).len(), 2, "the server is not asked");
+    assert_eq!(received.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
+    assert_eq!(requests(&source).len(), 2, "no request is sent");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_does_not_put_old_news_before_new_ones() {
+async fn resync_keeps_the_order_of_changes() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -228,9 +228,9 @@ async fn everything_is_transformed_once() {
             nodes.push(old.node.clone());
         }
     }
-    assert_eq!(nodes, ["node!"], "b was gone before it was told");
+    assert_eq!(nodes, ["node!"], "b was deleted before its delivery");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was reminded") };
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("no resync") };
     assert_eq!((old.node.as_str(), new.node.as_str()), ("node!", "node!"));
     assert_eq!(informer.lister().get(&key("a")).unwrap().node, "node!");
 }
@@ -255,7 +255,7 @@ async fn a_transform_may_rename() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn indices_may_come_before_the_start_or_at_any_time_later() {
+async fn indices_can_be_added_at_any_time() {
     let source = pods(&[]);
     source.put(pod("a", "left"));
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -309,7 +309,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_its_own_write_reads_it() {
+async fn wait_for_a_write_makes_it_readable() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let lister = informer.lister();
@@ -325,7 +325,7 @@ async fn who_waits_for_its_own_write_reads_it() {
     settle().await;
     assert!(!waiting.is_finished());
     source.remove(&key("a"));
-    assert!(waiting.await.unwrap(), "deletions count as well");
+    assert!(waiting.await.unwrap(), "deletions count");
 
     let opaque = lister.wait_for("x1").await;
     assert_eq!(opaque, Err(NotReached::NotComparable { resource_version: "x1".into() }));
@@ -354,7 +354,7 @@ async fn a_subscription_that_is_dropped_takes_nothing_more() {
     let (dropped, mut kept) = (informer.subscribe(), informer.subscribe());
     let mut handle = dropped.sync_handle();
     drop(dropped);
-    assert!(!handle.synced().await, "it never will");
+    assert!(!handle.synced().await, "it never syncs");
     source.put(pod("b", ""));
     assert_eq!(drain(&mut kept).await, ["A! a@1", "A b@2"]);
 }
@@ -367,7 +367,7 @@ async fn next_loses_nothing_when_it_is_dropped() {
     for round in 1..20 {
         tokio::select! {
             biased;
-            _ = events.next() => panic!("there is nothing yet"),
+            _ = events.next() => panic!("no event yet"),
             () = settle() => {}
         }
         source.put(pod("a", ""));
@@ -387,18 +387,18 @@ async fn shutdown_ends_everything_that_depends_on_it() {
     informer.shutdown().await;
     assert_eq!(source.open_watches(), 0);
     assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }));
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.next().await {
-        told.push(shorthand(&event));
+        received.push(shorthand(&event));
     }
-    assert_eq!(told, ["A! a@1", "A b@2"], "what was still to be told is told");
-    assert_eq!(informer.lister().len(), 2, "listers go on");
+    assert_eq!(received, ["A! a@1", "A b@2"], "remaining events are delivered");
+    assert_eq!(informer.lister().len(), 2, "listers still work");
     let mut too_late = informer.subscribe();
     assert!(too_late.next().await.is_some() && too_late.next().await.is_some() && too_late.next().await.is_none());
 
     informer.start();
     settle().await;
-    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }), "it does not come back");
+    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }), "it stays stopped");
     informer.shutdown().await;
 }
 
@@ -431,7 +431,7 @@ async fn no_task_is_left_behind() {
     let never = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     let never_called = never.add_event_handler(ignore);
     settle().await;
-    assert_eq!(tasks(), before + 4, "one of the informer, and one of each handler");
+    assert_eq!(tasks(), before + 4, "one task for the informer and one for each handler");
     informer.shutdown().await;
     drop(never);
     settle().await;
@@ -449,19 +449,19 @@ async fn dropping_the_last_handle_ends_the_task() {
     assert_eq!(source.open_watches(), 1);
     drop(another);
     settle().await;
-    assert_eq!(source.open_watches(), 0, "neither subscriptions nor listers keep it running");
+    assert_eq!(source.open_watches(), 0, "subscriptions and listers do not keep it running");
     assert!(events.next().await.is_some());
     assert!(events.next().await.is_none());
     assert_eq!(lister.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_that_panics_costs_that_object_and_no_other() {
+async fn panicking_transform_affects_only_its_object() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
         InformerConfig {
-            transform: Some(Arc::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
+            transform: Some(Arc::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "expected by the test"))),
             ..InformerConfig::default()
         },
     );
@@ -476,12 +476,12 @@ async fn a_transform_that_panics_costs_that_object_and_no_other() {
     assert!(entries[0].error.contains("panicked"), "{entries:?}");
     assert!(informer.state().is_synced());
     source.put(pod("b", "good"));
-    assert_eq!(drain(&mut events).await.len(), 1, "it heals");
+    assert_eq!(drain(&mut events).await.len(), 1, "fixed");
     assert!(informer.lister().undecodable().is_empty());
 }
 
 #[test]
-fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
+fn start_outside_a_runtime_changes_nothing() {
     let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| informer.start())).unwrap_err();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -494,7 +494,7 @@ fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
 }
 
 #[test]
-fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
+fn runtime_shutdown_ends_the_informer() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     for begins in [false, true] {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
@@ -511,7 +511,7 @@ fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
         assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::RuntimeGone }));
         runtime().block_on(async {
             let error = informer.wait_for_sync().await.unwrap_err().to_string();
-            assert_eq!(error, r#"the informer "Pod" has ended: its runtime is gone"#);
+            assert_eq!(error, r#"the informer "Pod" has ended: its runtime was shut down"#);
             assert_eq!(informer.lister().wait_for("9").await, Err(NotReached::Stopped));
             informer.shutdown().await;
         });
@@ -519,7 +519,7 @@ fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
+async fn concurrent_writers_and_listeners_converge() {
     let source = pods(&[]);
     let quick =
         BackoffConfig { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..BackoffConfig::default() };

@@ -1,4 +1,4 @@
-//! Test cases of client-go's informers that no other test covers: see ROWS.md.
+//! Cases from client-go's informer tests that no other test covers: see ROWS.md.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// What the source does here is not seen until the next list.
+/// Changes of the source in here are only seen by the next list.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);
@@ -30,7 +30,7 @@ async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>))
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_handler_that_deletes_what_it_sees_sees_it_deleted() {
+async fn c1_handler_sees_its_own_deletions() {
     let source = pods(&["a-hello", "b-controller", "c-framework"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let deleted = Arc::new(Mutex::new(Vec::new()));
@@ -47,7 +47,7 @@ async fn c1_a_handler_that_deletes_what_it_sees_sees_it_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c5_what_a_transform_makes_is_all_that_anybody_sees() {
+async fn c5_all_readers_see_transformed_objects() {
     let source = pods(&["a"]);
     let transform = |pod: &mut Pod| {
         pod.node = "transformed".into();
@@ -63,29 +63,29 @@ async fn c5_what_a_transform_makes_is_all_that_anybody_sees() {
     assert_eq!(informer.lister().list()[0].node, "transformed");
     source.remove(&key("a"));
     settle().await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.try_next() {
         if let ResourceEvent::Updated { old, .. } = &event {
             assert_eq!(old.node, "transformed");
         }
         assert_eq!(event.object().node, "transformed");
-        told.push(shorthand(&event));
+        received.push(shorthand(&event));
     }
-    assert_eq!(told, ["A! a@", "U a@..", "D a@"]);
+    assert_eq!(received, ["A! a@", "U a@..", "D a@"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn c8_a_list_tells_deletions_and_then_itself_in_its_order_when_the_cache_has_it_all() {
+async fn c8_relist_delivers_deletions_then_objects_in_order() {
     let source = pods(&["pod1", "pod2", "pod3"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    let (lister, told) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
-    let log = told.clone();
+    let (lister, received) = (informer.lister(), Arc::new(Mutex::new(Vec::new())));
+    let log = received.clone();
     let _guard = informer.add_event_handler(move |event: &ResourceEvent<Pod>| {
         log.lock().unwrap().push((shorthand(event), lister.len()));
     });
     let take = || {
-        let (told, there): (Vec<_>, Vec<_>) = std::mem::take(&mut *told.lock().unwrap()).into_iter().unzip();
-        (told, there)
+        let (received, there): (Vec<_>, Vec<_>) = std::mem::take(&mut *received.lock().unwrap()).into_iter().unzip();
+        (received, there)
     };
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -120,7 +120,7 @@ async fn c9_what_a_later_list_adds_is_not_initial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_the_version_of_the_cache_follows_updates_and_deletions() {
+async fn c10_cache_version_follows_updates_and_deletions() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut versions = vec![informer.lister().resource_version()];
@@ -159,7 +159,7 @@ async fn i2_a_late_start_changes_no_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i5_a_list_tells_what_changed_and_a_reminder_the_rest() {
+async fn i5_relist_delivers_changes_and_resync_the_rest() {
     let source = pods(&["pod1", "pod2"]);
     let informer = synced(&source).await;
     let (mut never, mut reminded) = (informer.subscribe(), informer.subscribe());
@@ -197,7 +197,7 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
     for worker in workers {
         guards.extend(worker.await.unwrap());
     }
-    // Of each of the 11 keys, what it was at the beginning and one change of it may wait.
+    // Of each of the 11 keys, its initial state and one change may wait.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
     assert_eq!(guards.len(), 300);
     let the_others_go = async {
@@ -205,12 +205,12 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(10 * SECOND, the_others_go).await.expect("whose handler was dropped leaves");
+    tokio::time::timeout(10 * SECOND, the_others_go).await.expect("dropped handlers unsubscribe");
     informer.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_each_panic_of_a_handler_is_told_and_others_go_on() {
+async fn i12_handler_panics_are_logged_and_others_continue() {
     let (log, _here) = Log::here();
     let informer = SharedInformer::new(pods(&["a", "b", "c", "d", "e"]), InformerConfig::default());
     let panicking = || informer.add_event_handler(|_: &ResourceEvent<Pod>| panic!("wanted"));
@@ -222,14 +222,14 @@ async fn i12_each_panic_of_a_handler_is_told_and_others_go_on() {
     tokio::time::sleep(2 * SECOND).await;
     assert_eq!(log.count("an event handler panicked"), 10);
     log.assert_tells(&["ERROR", "informer=Pod", "wanted", "Added(ns/a@1"]);
-    assert!(one.has_synced() && two.has_synced(), "they have been through it all, such as it was");
+    assert!(one.has_synced() && two.has_synced(), "they have processed all initial objects");
 }
 
 #[tokio::test(start_paused = true)]
-async fn i14_a_wait_for_all_ends_with_the_last_or_tells_who_is_late() {
+async fn i14_wait_for_all_ends_with_the_last() {
     let factory = InformerFactory::new();
     factory.wait_for_sync().await.unwrap();
-    assert!(factory.unsynced().is_empty(), "who waits for nobody does not wait");
+    assert!(factory.unsynced().is_empty(), "an empty wait ends at once");
     let source = pods(&["a"]);
     let informers = [("late", 0), ("immediate", 1), ("later", 2)].map(|(name, number)| {
         let reflector =

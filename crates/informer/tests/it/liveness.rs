@@ -1,4 +1,4 @@
-//! Connections that look open, and are dead.
+//! Connections that look open and are dead.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A rig whose watch has brought bookmarks, each so many seconds after what came before it.
+/// A rig whose watch has received bookmarks. Each number is the seconds since the previous event.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {
@@ -22,7 +22,7 @@ fn with_bookmarks(seconds: &[u32]) -> Rig {
     rig
 }
 
-/// For how many seconds it waits for what comes next.
+/// The seconds until the watch counts as dead.
 fn patience(rig: &Rig) -> u64 {
     (rig.until() - rig.now).as_secs()
 }
@@ -33,7 +33,7 @@ fn a_watch_whose_bookmarks_stay_away_is_dead() {
     assert_eq!(patience(&rig), 75 + 30);
     assert_eq!(rig.time_out(), "WATCH rv=6");
     assert_eq!(rig.errors, ["the watch fell silent"]);
-    assert!(rig.reflector.state().is_synced(), "the new one may be better");
+    assert!(rig.reflector.state().is_synced(), "a new watch has started");
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn whatever_comes_shows_that_a_watch_lives() {
     assert!(rig.errors.is_empty());
 }
 
-/// No bookmark has told yet that there are any.
+/// Without any bookmark so far.
 #[test]
-fn the_first_watch_of_all_is_not_waited_for_any_longer() {
+fn first_watch_has_the_same_idle_timeout() {
     for bookmarks in [&[][..], &[10]] {
         let mut rig = with_bookmarks(bookmarks);
         assert_eq!(patience(&rig), 60 + 30);
@@ -62,7 +62,7 @@ fn the_first_watch_of_all_is_not_waited_for_any_longer() {
 }
 
 #[test]
-fn a_server_that_sends_no_bookmarks_is_soon_left_alone_for_as_long_as_its_watch_lasts() {
+fn idle_timeout_doubles_without_bookmarks() {
     let mut rig = Rig::watching(5);
     let mut waited = Vec::new();
     while rig.errors.len() == waited.len() {
@@ -73,19 +73,19 @@ fn a_server_that_sends_no_bookmarks_is_soon_left_alone_for_as_long_as_its_watch_
     assert!(waited.starts_with(&[90, 180]) && waited.len() <= 4, "{waited:?}");
     assert!(*waited.last().unwrap() > 300, "{waited:?}");
     rig.receive(WatchEvent::Added(pod_at("b", 7)));
-    assert!(patience(&rig) > 300, "events are no bookmarks");
+    assert!(patience(&rig) > 300, "events do not count as bookmarks");
     rig.bookmark(8, false);
-    assert_eq!(patience(&rig), 90, "it sends some after all");
+    assert_eq!(patience(&rig), 90, "the server does send bookmarks");
 }
 
 #[test]
-fn bookmarks_that_come_close_together_promise_no_more_of_that() {
+fn close_bookmarks_do_not_shorten_the_timeout() {
     let rig = with_bookmarks(&[1, 1, 1]);
     assert_eq!(patience(&rig), 60 + 30);
 }
 
 #[test]
-fn what_one_watch_showed_holds_for_the_next_until_that_shows_more() {
+fn bookmark_gap_carries_over_to_the_next_watch() {
     let mut rig = with_bookmarks(&[1, 90]);
     rig.end();
     rig.open();
@@ -94,24 +94,24 @@ fn what_one_watch_showed_holds_for_the_next_until_that_shows_more() {
         rig.pass(pause * SECOND);
         rig.bookmark(7, false);
     }
-    assert_eq!(patience(&rig), 60 + 30, "a pause of long ago is forgotten");
+    assert_eq!(patience(&rig), 60 + 30, "old gaps are forgotten");
 }
 
 #[test]
-fn a_watch_that_was_wrongly_given_up_is_not_given_up_again_and_again() {
+fn wrong_idle_timeouts_do_not_repeat() {
     let mut rig = with_bookmarks(&[1, 1]);
     rig.time_out();
     rig.open();
     assert_eq!(patience(&rig), 2 * (60 + 30));
     rig.time_out();
     rig.open();
-    assert!(patience(&rig) > 300, "it has to be shown anew that bookmarks come");
+    assert!(patience(&rig) > 300, "bookmarks must be seen again");
     rig.bookmark(7, false);
     assert_eq!(patience(&rig), 60 + 30);
 }
 
 #[test]
-fn how_long_a_watch_may_be_silent_can_be_told() {
+fn watch_idle_timeout_can_be_configured() {
     let mut rig = Rig::with(ReflectorConfig { watch_idle_timeout: Some(20 * SECOND), ..config() });
     rig.list(&["a"], 5);
     rig.open();
@@ -125,11 +125,11 @@ fn how_long_a_watch_may_be_silent_can_be_told() {
     let mut hasty = Rig::with(ReflectorConfig { watch_idle_timeout: Some(Duration::ZERO), ..config() });
     hasty.list(&["a"], 5);
     hasty.open();
-    assert_eq!(hasty.time_out(), "SLEEP 800", "it does not become a hot loop");
+    assert_eq!(hasty.time_out(), "SLEEP 800", "no hot loop");
 }
 
 #[test]
-fn f19_a_watch_is_asked_for_5_minutes_at_least() {
+fn f19_watch_timeout_is_at_least_5_minutes() {
     for (configured, shortest) in [(0, 300), (1, 300), (299, 300), (1800, 1800)] {
         let mut rig = Rig::with(ReflectorConfig { watch_timeout: configured * SECOND, ..config() });
         rig.list(&["a"], 5);
@@ -144,9 +144,9 @@ fn f19_a_watch_is_asked_for_5_minutes_at_least() {
     }
 }
 
-/// Be it the first one that there is.
+/// Also for the first watch.
 #[tokio::test(start_paused = true)]
-async fn a_half_open_watch_is_found_out_within_a_minute_and_a_half() {
+async fn half_open_watch_is_reopened_after_90_seconds() {
     for bookmarks in [0, 1, 3] {
         let source = pods(&["a"]);
         let informer = SharedInformer::new(source.clone(), InformerConfig::default());

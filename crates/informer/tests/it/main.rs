@@ -1,4 +1,4 @@
-//! The guarantees of reflector, cache and informer, each under its name.
+//! Tests of the guarantees of reflectors, caches and informers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -1,4 +1,4 @@
-//! What an informer tells of itself, and for how long.
+//! The metrics of an informer.
 
 use std::any::Any;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
-/// How an informer that tells `memory` is configured.
+/// The configuration of an informer that records to `memory`.
 fn telling(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
@@ -29,17 +29,17 @@ async fn synced(source: &Collection<Pod>, config: InformerConfig<Pod>) -> Shared
 
 fn value(memory: &InMemoryProvider, name: &str) -> f64 {
     let labels = [("name", "web"), ("group", ""), ("version", "v1"), ("resource", "pods")];
-    memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not told"))
+    memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not recorded"))
 }
 
-/// How many values there are, and their sum in whole numbers.
+/// The number of values, and their rounded sum.
 fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
-    let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not told"));
+    let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not recorded"));
     (distribution.count(), distribution.sum().round())
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
+async fn metrics_match_client_go_and_end_with_the_informer() {
     let memory = InMemoryProvider::new();
     let informer = || SharedInformer::new(pods(&["a"]), telling(&memory));
     let [never_started, shut_down, dropped] = std::array::from_fn(|_| informer());
@@ -49,9 +49,9 @@ async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
         MetricKind::Histogram(_) => "histogram",
         _ => "gauge",
     };
-    let told: Vec<_> = samples.iter().map(|sample| (sample.metric.name, kind(sample.metric.kind))).collect();
+    let received: Vec<_> = samples.iter().map(|sample| (sample.metric.name, kind(sample.metric.kind))).collect();
     assert_eq!(
-        told,
+        received,
         [
             ("informer_degraded_seconds", "gauge"),
             ("informer_pending_notifications", "gauge"),
@@ -83,15 +83,15 @@ async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
     assert_eq!(value(&memory, "informer_synced"), 1.0);
     drop(dropped);
     settle().await;
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "and the one that never started is still there");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "the informer that never started still exists");
     drop(never_started);
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
-    // A handle is no informer.
+    // A second handle does not count as an informer.
     assert!(shut_down.lister().len() == 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_provider_nothing_is_told() {
+async fn informer_without_provider_records_nothing() {
     let memory = InMemoryProvider::new();
     let source = pods(&["a"]);
     let _untold = synced(&source, InformerConfig { metrics: None, ..telling(&memory) }).await;
@@ -101,12 +101,12 @@ async fn without_a_provider_nothing_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_tells_how_long_it_took_and_what_it_held() {
+async fn list_records_its_duration_and_size() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::List, [Outcome::Fails(too_many_requests())]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(7))]);
     let _informer = synced(&source, telling(&memory)).await;
-    assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "the one that failed was one");
+    assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "a failed list counts");
     assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 7.0));
     assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
     for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
@@ -118,7 +118,7 @@ async fn a_list_tells_how_long_it_took_and_what_it_held() {
 async fn a_list_of_several_pages_is_one() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b", "c"]));
     let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
-    // In one piece from the server's cache; and page by page of the newest state.
+    // In one piece from the cache of the server, and then the newest state page by page.
     let too_large = Outcome::Fails(crate::support::too_large());
     source.faults().next_of(Verb::List, [too_large, slow(), slow()]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
@@ -129,7 +129,7 @@ async fn a_list_of_several_pages_is_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_at_its_end_how_long_it_was_and_what_it_brought() {
+async fn ended_watch_records_its_duration_and_events() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "reflector_watches_total"), 1.0);
@@ -139,7 +139,7 @@ async fn a_watch_tells_at_its_end_how_long_it_was_and_what_it_brought() {
     for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
         assert_eq!(value(&memory, version), 2.0, "{version}");
     }
-    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0), "it goes on");
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0), "the cache still works");
 
     source.break_watches(Break::End);
     settle().await;
@@ -160,7 +160,7 @@ async fn a_relist_after_410_shows() {
     source.compact();
     source.break_watches(Break::expired());
     settle().await;
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "it has lost track");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "its revision expired");
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (1, 9.0));
     assert_eq!(value(&memory, "informer_store_resource_version"), 1.0);
 
@@ -173,12 +173,12 @@ async fn a_relist_after_410_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_watch_is_one_that_brought_nothing_at_once() {
+async fn watch_without_events_counts_as_short() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [empty(), empty()]);
     let informer = synced(&source, telling(&memory)).await;
     assert!(informer.state().cause().is_some());
-    assert_eq!(value(&memory, "informer_synced"), 0.0, "it holds the whole resource, and does not follow it");
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "it is complete but does not watch");
     assert_eq!(value(&memory, "reflector_short_watches_total"), 1.0);
     assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 0.0));
 
@@ -190,7 +190,7 @@ async fn a_short_watch_is_one_that_brought_nothing_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn for_how_long_it_has_not_been_up_to_date_shows() {
+async fn degraded_seconds_grow_while_degraded() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "informer_degraded_seconds"), 0.0);
@@ -209,13 +209,13 @@ async fn a_watch_that_is_refused_was_none() {
     source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
     let _informer = synced(&source, telling(&memory)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "but it was asked for");
+    assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "the request counts");
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0));
     assert_eq!(value(&memory, "reflector_short_watches_total"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_is_a_list_that_goes_on_as_a_watch() {
+async fn streaming_list_counts_as_list_and_watch() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::Watch, [Outcome::AnswerSlow(Duration::from_secs(3))]);
     let reflector = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
@@ -252,12 +252,12 @@ async fn an_undecodable_object_shows_until_it_heals() {
     source.compact();
     source.break_watches(Break::expired());
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(value(&memory, "informer_undecodable_objects"), 0.0, "a list heals it as well");
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 0.0, "a list fixes it as well");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
-    /// Notes each level of the queue.
+async fn queue_length_and_latency_are_recorded() {
+    /// Records each length of the queue.
     #[derive(Clone, Debug)]
     struct Noting(InMemoryProvider, Arc<Mutex<Vec<i64>>>);
     impl Gauge for Noting {
@@ -299,7 +299,7 @@ async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_slow_subscribers_shows() {
+async fn pending_notifications_count_waiting_events() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     let informer = synced(&source, telling(&memory)).await;
     let (mut quick, slow) = (informer.subscribe(), informer.subscribe());
@@ -313,7 +313,7 @@ async fn what_waits_for_slow_subscribers_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_long_resource_version_the_last_15_digits_show() {
+async fn long_resource_version_shows_its_last_15_digits() {
     let cases = [("123456789012345678901234567890", 678_901_234_567_890.0), ("50", 50.0), ("none", 0.0), ("é", 0.0)];
     for (version, expected) in cases {
         let memory = InMemoryProvider::new();
@@ -329,7 +329,7 @@ async fn of_a_long_resource_version_the_last_15_digits_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_informers_of_one_name_the_newest_version_shows() {
+async fn informers_of_one_name_show_the_newest_version() {
     let (memory, one, other) = (InMemoryProvider::new(), pods(&["a"]), pods(&["a", "b"]));
     let _one = synced(&one, telling(&memory)).await;
     let other = synced(&other, telling(&memory)).await;
@@ -340,15 +340,15 @@ async fn of_two_informers_of_one_name_the_newest_version_shows() {
 }
 
 #[test]
-fn a_provider_is_asked_under_no_lock_of_the_factory() {
-    /// Has another thread look at the factory, whenever it is asked.
+fn provider_is_called_without_the_factory_lock() {
+    /// Lets another thread use the factory whenever it is called.
     #[derive(Debug)]
     struct Curious(InMemoryProvider, InformerFactory);
     impl Curious {
         fn look(&self) -> &InMemoryProvider {
-            let (factory, (tell, told)) = (self.1.clone(), mpsc::channel());
+            let (factory, (tell, received)) = (self.1.clone(), mpsc::channel());
             thread::spawn(move || tell.send(factory.unsynced()));
-            told.recv_timeout(Duration::from_secs(30)).expect("the lock is free");
+            received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
             &self.0
         }
     }
@@ -378,7 +378,7 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s9_the_metric_has_the_last_digits_of_the_revision() {
+async fn s9_metric_has_the_last_digits_of_the_revision() {
     let memory = InMemoryProvider::new();
     let source = Scripted::new(|| Ok(list(&[], "123456789012345678901234567890")), || Ok(silence()));
     let informer = SharedInformer::new(source, telling(&memory));

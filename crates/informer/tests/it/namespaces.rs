@@ -1,4 +1,4 @@
-//! Namespaces that come and go while an informer runs.
+//! Namespaces that are added and removed while an informer runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
-/// A pod named `x` in each of these, at revisions 1 and so on.
+/// A pod named `x` in each namespace, at revisions 1 and so on.
 fn source(namespaces: &str) -> Collection<Pod> {
     namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
 }
@@ -24,7 +24,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Pod {
     Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() }
 }
 
-/// Of each namespace a client with its name, and one of all.
+/// Returns a client of each namespace with its name, and one of all namespaces.
 fn clients(source: &Collection<Pod>) -> impl Fn(Option<&str>) -> Client<Pod> + Send + use<> {
     let source = source.clone();
     move |namespace| match namespace {
@@ -39,7 +39,7 @@ pub(crate) fn informer(source: &Collection<Pod>, namespaces: &Namespaces, stream
     SharedInformer::of_namespaces(namespaces, clients(source), config)
 }
 
-/// An informer that knows what is in the namespaces `a` and `b`.
+/// A synced informer of the namespaces `a` and `b`.
 pub(crate) async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
@@ -53,7 +53,7 @@ pub(crate) fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
 
-/// The namespace of each pod that is there, in order.
+/// The namespaces of the cached pods, in order.
 pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     let snapshot = informer.lister().snapshot();
     let keys: BTreeSet<ObjectKey> =
@@ -61,7 +61,7 @@ pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
     keys.iter().filter_map(ObjectKey::namespace).collect()
 }
 
-/// The same, folded from the events.
+/// The same, from the events.
 fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     while let Some(event) = events.try_next() {
         let key = event.key();
@@ -72,23 +72,23 @@ fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     }
 }
 
-/// Longer than any delay and any patience of the source.
+/// Longer than any delay and any timeout.
 pub(crate) async fn long() {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// Events, with the namespace for the name.
-pub(crate) async fn told(events: &mut Subscription<Pod>) -> Vec<String> {
+/// Events, with the namespace as the name.
+pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
-    let mut told: Vec<String> = std::iter::from_fn(|| events.try_next())
+    let mut received: Vec<String> = std::iter::from_fn(|| events.try_next())
         .map(|event| shorthand(&event).replace('x', &event.object().metadata.namespace))
         .collect();
-    told.sort();
-    told
+    received.sort();
+    received
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_is_deleted_what_comes_is_added_and_the_rest_is_not_disturbed() {
+async fn changed_set_deletes_and_adds_without_disturbing_others() {
     for streaming_list in [false, true] {
         let source = source("abc");
         let namespaces = Namespaces::new(set("ab"));
@@ -96,13 +96,13 @@ async fn what_leaves_is_deleted_what_comes_is_added_and_the_rest_is_not_disturbe
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2"]);
+        assert_eq!(received(&mut events).await, ["A! a@1", "A! b@2"]);
         assert_eq!(source.open_watches(), 2);
 
         requests(&source);
         namespaces.set(set("bc"));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A c@3", "D? a@1"]);
+        assert_eq!(received(&mut events).await, ["A c@3", "D? a@1"]);
         assert_eq!((held(&informer).as_str(), source.open_watches()), ("bc", 2));
         assert!(informer.state().is_synced());
         let asked = requests(&source);
@@ -111,18 +111,18 @@ async fn what_leaves_is_deleted_what_comes_is_added_and_the_rest_is_not_disturbe
         source.put(pod("a", "x"));
         source.put(pod("b", "x"));
         source.put(pod("c", "x"));
-        assert_eq!(told(&mut events).await, ["U b@2..5", "U c@3..6"]);
+        assert_eq!(received(&mut events).await, ["U b@2..5", "U c@3..6"]);
 
         namespaces.set(set("cb"));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(requests(&source).len(), 0, "these are the same");
+        assert_eq!(requests(&source).len(), 0, "the set is equal");
         informer.shutdown().await;
         assert_eq!(source.open_watches(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_of_them_and_some_of_them_follow_each_other() {
+async fn set_can_switch_between_all_and_some() {
     for streaming_list in [false, true] {
         let source = source("abc");
         let namespaces = Namespaces::all();
@@ -130,18 +130,18 @@ async fn all_of_them_and_some_of_them_follow_each_other() {
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2", "A! c@3"]);
+        assert_eq!(received(&mut events).await, ["A! a@1", "A! b@2", "A! c@3"]);
         namespaces.set(set("bc"));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["D? a@1"]);
+        assert_eq!(received(&mut events).await, ["D? a@1"]);
         assert_eq!(source.open_watches(), 2);
         namespaces.set_all();
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["A a@1"], "what is known is not told again");
+        assert_eq!(received(&mut events).await, ["A a@1"], "known objects are not delivered again");
         assert_eq!(source.open_watches(), 1);
         namespaces.set(set(""));
         informer.wait_for_sync().await.unwrap();
-        assert_eq!(told(&mut events).await, ["D? a@1", "D? b@2", "D? c@3"]);
+        assert_eq!(received(&mut events).await, ["D? a@1", "D? b@2", "D? c@3"]);
         assert!(informer.state().is_synced() && source.open_watches() == 0);
     }
 }
@@ -156,14 +156,14 @@ async fn without_any_it_is_synced_and_empty() {
     assert!(informer.state().is_synced() && informer.lister().is_empty() && requests(&source).is_empty());
     namespaces.set([""]);
     long().await;
-    assert!(requests(&source).is_empty(), "nothing is in a namespace of an empty name");
+    assert!(requests(&source).is_empty(), "an empty name is ignored");
     namespaces.set(set("a"));
     informer.wait_for_sync().await.unwrap();
     assert_eq!(held(&informer), "a");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_cannot_be_listed_shows_and_keeps_nobody_from_the_others() {
+async fn failing_namespace_degrades_the_informer_but_not_others() {
     let source = source("ab");
     let is_forbidden = Arc::new(AtomicBool::new(true));
     let still = is_forbidden.clone();
@@ -177,7 +177,7 @@ async fn one_that_cannot_be_listed_shows_and_keeps_nobody_from_the_others() {
     informer.start();
     let mut states = informer.states();
     states.wait_for(|state| state.cause().is_some()).await.unwrap();
-    assert_eq!(told(&mut events).await, ["A! a@1"]);
+    assert_eq!(received(&mut events).await, ["A! a@1"]);
     assert!(!informer.has_synced() && !sync.has_synced());
     let by_namespace = informer.states_by_namespace();
     assert!(by_namespace["a"].is_synced() && by_namespace["b"].cause().is_some(), "{by_namespace:?}");
@@ -185,13 +185,13 @@ async fn one_that_cannot_be_listed_shows_and_keeps_nobody_from_the_others() {
 
     is_forbidden.store(false, Ordering::Relaxed);
     informer.wait_for_sync().await.unwrap();
-    assert!(!sync.has_synced(), "b has not been taken");
-    assert_eq!(told(&mut events).await, ["A! b@2"]);
+    assert!(!sync.has_synced(), "b was not removed");
+    assert_eq!(received(&mut events).await, ["A! b@2"]);
     assert!(sync.synced().await && informer.state().is_synced());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_taken_out_is_waited_for_no_more() {
+async fn removed_namespace_does_not_block_sync() {
     let source = source("ab");
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     let namespaces = Namespaces::new(set("ab"));
@@ -205,9 +205,9 @@ async fn one_that_is_taken_out_is_waited_for_no_more() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
-/// Who waits already goes on as one leaves, whether it waits for all there is, or for a revision.
+/// Waits for a sync and for a revision end when the namespace is removed.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_one_that_is_taken_out_goes_on() {
+async fn removing_a_namespace_ends_waits_for_it() {
     let source = source("ab");
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     let namespaces = Namespaces::new(set("ab"));
@@ -219,15 +219,15 @@ async fn who_waits_for_one_that_is_taken_out_goes_on() {
         namespaces.set(set("a"));
     };
     let waits = async { tokio::join!(informer.wait_for_sync(), lister.wait_for("1"), leave) };
-    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("they end");
+    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("the waits end");
     synced.unwrap();
     reached.unwrap();
     assert_eq!(held(&informer), "a");
 }
 
-/// It has not been told of the older state by anybody yet, and begins where the others are.
+/// The new namespace has not seen an older state itself, and starts from the revision of the others.
 #[tokio::test(start_paused = true)]
-async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_would() {
+async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
         let (namespace, revision) = match namespace {
             Some("a") => (Some("a"), "10"),
@@ -242,15 +242,15 @@ async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_
     informer.wait_for_sync().await.unwrap();
     namespaces.set(set("ab"));
     let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
-    assert!(waited.await.is_err(), "it may be a replica that lags behind");
+    assert!(waited.await.is_err(), "the server may be a lagging replica");
     let waited = tokio::time::timeout(Duration::from_secs(300), informer.wait_for_sync());
-    waited.await.expect("nobody waits for ever").unwrap();
+    waited.await.expect("the wait ends").unwrap();
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
-/// What one of them has come to may be further than what all have.
+/// One namespace may be ahead of the revision of the cache.
 #[tokio::test(start_paused = true)]
-async fn what_one_has_come_to_is_not_taken_back_by_a_replica_that_lags_behind_it() {
+async fn lagging_replica_does_not_take_a_namespace_back() {
     for between in ["ab", "b"] {
         let source = |namespace: Option<&str>| {
             let pod = |namespace: &str, version: &str| serde_json::json!({"metadata": {"namespace": namespace, "name": "x", "resourceVersion": version}, "node": ""});
@@ -269,14 +269,14 @@ async fn what_one_has_come_to_is_not_taken_back_by_a_replica_that_lags_behind_it
         informer.wait_for_sync().await.unwrap();
         namespaces.set_all();
         let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
-        assert!(waited.await.is_err(), "{between}: it is older than what was told of a");
+        assert!(waited.await.is_err(), "{between}: it is older than the state of a");
         assert_eq!(held(&informer), between);
     }
 }
 
-/// While one is behind, an overlay does not hide what the cache has of another.
+/// If one namespace lags, an overlay still shows newer cached objects of another one.
 #[tokio::test(start_paused = true)]
-async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
+async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     let source = source("ab");
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     let informer = informer(&source, &Namespaces::new(set("ab")), false);
@@ -292,9 +292,9 @@ async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
-/// Nor does it bring back what others deleted.
+/// Nor does it bring back objects that others deleted.
 #[tokio::test(start_paused = true)]
-async fn an_overlay_shows_what_others_deleted_no_longer_though_one_is_behind() {
+async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     let source = source("ab");
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     let informer = informer(&source, &Namespaces::new(set("ab")), false);
@@ -310,14 +310,14 @@ async fn an_overlay_shows_what_others_deleted_no_longer_though_one_is_behind() {
     source.remove(&of_b);
     settle().await;
     assert!(informer.lister().is_empty());
-    assert!(overlay.get(&of_a).is_none() && overlay.get(&of_b).is_some(), "nothing has been heard of b");
+    assert!(overlay.get(&of_a).is_none() && overlay.get(&of_b).is_some(), "b has no events yet");
     assert_eq!(overlay.list().iter().map(|pod| &*pod.metadata.namespace).collect::<Vec<_>>(), ["b"]);
     assert_eq!(overlay.len(), 1);
 }
 
-/// What was written in it is older than what the cache has of others.
+/// The write is older than the cached objects of other namespaces.
 #[tokio::test(start_paused = true)]
-async fn one_that_has_come_and_is_not_there_yet_is_waited_for_and_written_over() {
+async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     let (lister, overlay) = (informer.lister(), Overlay::new(informer.lister(), OverlayConfig::default()));
     let written = source.put(pod("c", "x"));
@@ -337,9 +337,9 @@ async fn one_that_has_come_and_is_not_there_yet_is_waited_for_and_written_over()
     assert_eq!(held(&informer), "abc");
 }
 
-/// However long it takes to let go of what was there.
+/// Also if the deletion of its objects takes long.
 #[tokio::test(start_paused = true)]
-async fn who_waits_after_a_large_namespace_has_left_finds_nothing_of_it() {
+async fn wait_after_removal_finds_no_object_left() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -352,9 +352,9 @@ async fn who_waits_after_a_large_namespace_has_left_finds_nothing_of_it() {
     assert_eq!(lister.len(), 0);
 }
 
-/// What has left is gone, and what has come is there.
+/// Removed namespaces are empty and added ones complete.
 #[tokio::test(start_paused = true)]
-async fn who_waits_after_a_change_finds_it_done() {
+async fn wait_after_a_set_change_sees_it_done() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.put(pod("c", "x"));
     let lister = informer.lister();
@@ -375,24 +375,24 @@ async fn who_waits_after_a_change_finds_it_done() {
     assert_eq!(held(&informer), "abc");
     namespaces.set(set("a"));
     informer.shutdown().await;
-    assert!(lister.wait_for("1").await.is_err(), "nobody does it any more");
+    assert!(lister.wait_for("1").await.is_err(), "no source is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_revision_is_that_of_who_is_furthest_behind() {
+async fn cache_revision_is_that_of_the_slowest_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     let lister = informer.lister();
     let _history = lister.remember(100);
     let before = lister.resource_version();
     let written = source.put(pod("a", "y"));
     settle().await;
-    assert_eq!(lister.resource_version(), before, "b has not told that it has all until then");
+    assert_eq!(lister.resource_version(), before, "b has not reached that revision");
     let changes = lister.changes_since(&before).unwrap();
-    assert_eq!(changes.len(), 1, "what came since can be asked for nevertheless");
+    assert_eq!(changes.len(), 1, "the history is available");
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // A namespace that comes begins there, and holds the revision until it is listed.
+    // An added namespace starts there, and holds the revision until it is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));
@@ -403,11 +403,11 @@ async fn the_revision_is_that_of_who_is_furthest_behind() {
     assert!(tokio::time::timeout(Duration::from_secs(5), wait).await.is_err());
     held_up.when(|_| None);
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
-    assert!(lister.get(&ObjectKey::new("c", "x")).is_some(), "its list has come by then");
+    assert!(lister.get(&ObjectKey::new("c", "x")).is_some(), "c is listed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_can_be_asked_of_the_history_across_a_namespace_that_left() {
+async fn history_ends_when_a_namespace_is_removed() {
     let (_source, namespaces, informer) = synced_with_a_and_b().await;
     let lister = informer.lister();
     let _history = lister.remember(100);
@@ -416,7 +416,7 @@ async fn nothing_can_be_asked_of_the_history_across_a_namespace_that_left() {
     namespaces.set(set("b"));
     settle().await;
     assert_eq!(held(&informer), "b");
-    assert!(lister.changes_since(&before).is_none(), "the pod of a is gone, at the same revision");
+    assert!(lister.changes_since(&before).is_none(), "the pod of a was deleted at the same revision");
 }
 
 #[tokio::test(start_paused = true)]
@@ -427,11 +427,11 @@ async fn a_relist_of_one_leaves_the_others_alone() {
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    told(&mut events).await;
+    received(&mut events).await;
     source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
     settle().await;
     assert_eq!(informer.lister().undecodable().len(), 1);
-    // Silently, and then only b lists anew.
+    // The source stays silent, and then only b lists again.
     source.faults().when(|request| {
         (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
     });
@@ -441,16 +441,16 @@ async fn a_relist_of_one_leaves_the_others_alone() {
     long().await;
     source.faults().when(|_| None);
     long().await;
-    assert_eq!(told(&mut events).await, ["D? b@2"]);
+    assert_eq!(received(&mut events).await, ["D? b@2"]);
     assert_eq!(informer.lister().undecodable().len(), 1, "that of a");
     namespaces.set(set("b"));
     settle().await;
-    assert_eq!(told(&mut events).await, ["D? a@1"]);
+    assert_eq!(received(&mut events).await, ["D? a@1"]);
     assert!(informer.lister().undecodable().is_empty() && held(&informer).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_shares_it_between_who_have_the_same_set() {
+async fn factory_shares_by_set_identity() {
     let source = source("ab");
     let factory = InformerFactory::new();
     let namespaces = Namespaces::new(set("a"));
@@ -461,7 +461,7 @@ async fn a_factory_shares_it_between_who_have_the_same_set() {
     assert_eq!(asked(&namespaces, "first"), "first");
     namespaces.set(set("b"));
     assert_eq!(asked(&namespaces.clone(), ""), "first");
-    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "they may part any time");
+    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "sets may differ later");
     let all = factory.informer(source.clone(), InformerConfig { name: "fourth".into(), ..InformerConfig::default() });
     assert_eq!(all.name(), "fourth");
     factory.start();
@@ -486,7 +486,7 @@ async fn a_source_of_another_namespace_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_and_goes_at_once_ends_as_it_was_set_last() {
+async fn rapid_changes_end_with_the_last_set() {
     for streaming_list in [false, true] {
         let source = source("abcd");
         let namespaces = Namespaces::new(set("a"));
@@ -552,7 +552,7 @@ async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_made_a_namespace_unwell_goes_with_it() {
+async fn removed_namespace_takes_its_failure_along() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     source.break_watches(Break::expired());
@@ -565,9 +565,9 @@ async fn what_made_a_namespace_unwell_goes_with_it() {
     assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
 }
 
-/// Whatever threads do to the set, all that share it end up with what it was set to last.
+/// Several threads change the set, and all informers of the set converge to its last value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn informers_that_share_a_set_follow_it_whoever_changes_it() {
+async fn informers_of_one_set_follow_all_changes() {
     let source = source("abcd");
     let namespaces = Namespaces::new(set("a"));
     let informers = [informer(&source, &namespaces, false), informer(&source, &namespaces, true)];
@@ -590,7 +590,7 @@ async fn informers_that_share_a_set_follow_it_whoever_changes_it() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("it holds what it is to");
+        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("the cache converges");
         informer.wait_for_sync().await.unwrap();
         informer.shutdown().await;
     }

@@ -1,4 +1,4 @@
-//! Reads of one's own writes, before the watch brings them.
+//! Reads that include own writes before the watch delivers them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// A pod at a version, written as its `node` says.
+/// A pod at a version, with `node` as a marker.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -25,7 +25,7 @@ fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
     (cache.clone(), Overlay::new(Lister::new(cache), config))
 }
 
-/// The version that a read gives, by key and in the list, where it must be the same.
+/// The version that reads return, by key and in the list, which must agree.
 #[track_caller]
 fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
     let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
@@ -36,20 +36,20 @@ fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_read_until_the_cache_has_it_or_something_later() {
+async fn overlay_shows_a_write_until_the_cache_catches_up() {
     let (cache, overlay) = overlay(OverlayConfig::default());
     cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
     assert!(overlay.wrote(at("a", "1", 8)) && overlay.wrote(at("new", "2", 9)));
     assert_eq!((read(&overlay, "a"), read(&overlay, "new"), overlay.len()), (Some(8), Some(9), 2));
     cache.upsert(Arc::new(at("a", "1", 7))).unwrap();
-    assert_eq!(read(&overlay, "a"), Some(8), "what others wrote before is not seen");
+    assert_eq!(read(&overlay, "a"), Some(8), "older writes of others are hidden");
     cache.upsert(Arc::new(at("a", "1", 8))).unwrap();
     cache.delete(&key("new"), "10");
-    assert_eq!((read(&overlay, "a"), read(&overlay, "new")), (Some(8), None), "somebody deleted it since");
+    assert_eq!((read(&overlay, "a"), read(&overlay, "new")), (Some(8), None), "it was deleted since");
     cache.upsert(Arc::new(at("a", "1", 11))).unwrap();
     assert_eq!((read(&overlay, "a"), overlay.is_empty()), (Some(11), true));
     assert!(overlay.wrote(at("a", "1", 10)));
-    assert_eq!(read(&overlay, "a"), Some(11), "an answer that comes late changes nothing");
+    assert_eq!(read(&overlay, "a"), Some(11), "a late response changes nothing");
 
     let mut opaque = at("a", "1", 12);
     opaque.metadata.resource_version = "x".into();
@@ -61,23 +61,23 @@ async fn what_was_written_is_read_until_the_cache_has_it_or_something_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_is_gone_and_stays_so() {
+async fn overlay_hides_a_deleted_object() {
     let (cache, overlay) = overlay(OverlayConfig::default());
     cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
     overlay.deleted(at("a", "1", 6));
     assert_eq!(read(&overlay, "a"), None);
     cache.upsert(Arc::new(at("a", "1", 6))).unwrap();
-    assert_eq!(read(&overlay, "a"), None, "its end has not come yet");
+    assert_eq!(read(&overlay, "a"), None, "the deletion is not in the cache yet");
     overlay.wrote(at("a", "1", 6));
-    assert_eq!(read(&overlay, "a"), None, "an answer that comes late brings nothing back");
+    assert_eq!(read(&overlay, "a"), None, "a late response does not restore the object");
     cache.upsert(Arc::new(at("a", "2", 8))).unwrap();
-    assert_eq!(read(&overlay, "a"), Some(8), "another object by its name");
+    assert_eq!(read(&overlay, "a"), Some(8), "another object of that name");
 
     overlay.wrote(at("brief", "3", 9));
     overlay.deleted(at("brief", "3", 9));
     assert_eq!(read(&overlay, "brief"), None);
     cache.upsert(Arc::new(at("brief", "3", 9))).unwrap();
-    assert_eq!(read(&overlay, "brief"), None, "that it came is seen later than that it went");
+    assert_eq!(read(&overlay, "brief"), None, "the addition arrives after the deletion");
     overlay.wrote(at("brief", "4", 11));
     assert_eq!(read(&overlay, "brief"), Some(11));
 }
@@ -91,7 +91,7 @@ async fn it_is_bounded_in_keys_and_in_time() {
         overlay.wrote(at(name, name, version));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(["a", "b", "c"].map(|name| read(&overlay, name)), [Some(1), Some(3), Some(4)], "the oldest went");
+    assert_eq!(["a", "b", "c"].map(|name| read(&overlay, name)), [Some(1), Some(3), Some(4)], "the oldest was evicted");
     tokio::time::sleep(Duration::from_millis(8500)).await;
     assert_eq!((read(&overlay, "b"), read(&overlay, "c"), overlay.len()), (None, Some(4), 1));
 }
@@ -105,14 +105,14 @@ enum Operation {
 
 proptest! {
     #[test]
-    fn a_read_is_the_cache_or_ones_own_last_write_whichever_is_newer(operations in vec(prop_oneof![
+    fn read_returns_the_newer_of_cache_and_own_write(operations in vec(prop_oneof![
         3 => (any::<bool>(), 0..3_usize).prop_map(|(own, at)| Operation::Write { own, at }),
         2 => (any::<bool>(), 0..3_usize).prop_map(|(own, at)| Operation::Delete { own, at }),
         3 => (0..4_usize).prop_map(Operation::Deliver),
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // What the server has, what the watch has yet to bring, and one's own last writes with what they left.
+        // The state of the server, the events that the watch has not delivered, and the last own writes.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// An object whose metadata is asked for by way of the overlay that it is in.
+/// An object whose metadata reads the overlay that contains it.
 struct Nosy {
     metadata: ObjectMeta,
     overlay: Arc<OnceLock<Overlay<Nosy>>>,
@@ -171,7 +171,7 @@ struct Nosy {
 impl Object for Nosy {
     fn metadata(&self) -> &dyn Metadata {
         if let Some(overlay) = self.overlay.get() {
-            // Without an object in hand, so that it comes to an end.
+            // Without an object in hand, so that the recursion ends.
             overlay.get(&ObjectKey::new("ns", "nobody"));
             overlay.wrote(nobody());
         }
@@ -179,7 +179,7 @@ impl Object for Nosy {
     }
 }
 
-/// It knows no overlay.
+/// Without an overlay.
 fn nobody() -> Nosy {
     let metadata = ObjectMeta { resource_version: "1".into(), ..ObjectMeta::new("ns", "nobody") };
     Nosy { metadata, overlay: Arc::default() }
@@ -211,7 +211,7 @@ fn objects_are_asked_under_no_lock() {
         }
         done.send(()).unwrap();
     });
-    is_done.recv_timeout(Duration::from_secs(10)).expect("nobody waits for himself");
+    is_done.recv_timeout(Duration::from_secs(10)).expect("deadlock");
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ async fn reads_by_index_see_own_writes() {
     assert_eq!((names("n1"), names("n2")), ("bc".into(), "a".into()));
     overlay.deleted(on("b", "n1", 1));
     assert_eq!((names("n1"), overlay.namespace("ns").len(), overlay.namespace("other").len()), ("c".into(), 2, 0));
-    // The cache is later than the writes, and counts.
+    // The cache is newer than the writes.
     cache.replace(vec![Arc::new(on("a", "n3", 9))], "9");
     assert_eq!((names("n1"), names("n2"), names("n3")), (String::new(), String::new(), "a".into()));
     assert!(overlay.by_index("none", "n1").is_err());
@@ -245,7 +245,7 @@ async fn an_overlay_sees_what_its_api_writes() {
     informer.wait_for_sync().await.unwrap();
     let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
     let api = overlay.api(source.client("me"));
-    // The watch brings nothing of it.
+    // The watch does not deliver it.
     source.break_watches(Break::Silent);
     let (post, delete) = (WriteOptions::default(), DeleteOptions::default());
 
@@ -254,7 +254,7 @@ async fn an_overlay_sees_what_its_api_writes() {
     let a = api.update(&a, &post).await.unwrap();
     assert_eq!(overlay.get(&key("a")).unwrap().node, "n1");
     api.create(&pod("b", "n2"), &WriteOptions { dry_run: true, ..post.clone() }).await.ok();
-    assert!(overlay.get(&key("b")).is_none(), "a dry run writes nothing");
+    assert!(overlay.get(&key("b")).is_none(), "a dry run is not shown");
     api.create(&pod("b", "n2"), &post).await.unwrap();
     assert_eq!(overlay.list().len(), 2);
     let patch = Patch::Merge(serde_json::json!({"node": "n3"}));
@@ -266,8 +266,8 @@ async fn an_overlay_sees_what_its_api_writes() {
     let held = Pod { metadata: ObjectMeta { finalizers: vec!["x/y".into()], ..a.metadata }, ..a };
     api.update(&held, &post).await.unwrap();
     api.delete(&key("a"), &delete).await.unwrap();
-    let dying = overlay.get(&key("a")).expect("it waits for its finalizer");
+    let dying = overlay.get(&key("a")).expect("the object waits for its finalizer");
     assert!(dying.metadata.deletion_timestamp.is_some());
-    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "", "the cache knows of nothing");
+    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "", "the cache has no write");
     assert!(api.delete(&key("none"), &delete).await.unwrap_err().is_not_found());
 }

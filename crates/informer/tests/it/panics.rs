@@ -1,9 +1,12 @@
-//! Panics of users' code: what each costs, and that it is told.
+//! Panics of user code: what each affects, and how it is reported.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use pintle_informer::{
@@ -26,7 +29,7 @@ fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
     entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
 }
 
-/// Pods by node, but for those whose node is bad.
+/// Adds an index by node that panics for bad nodes.
 fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");
@@ -35,7 +38,7 @@ fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_handler_that_panics_misses_that_error() {
+async fn panicking_error_handler_misses_that_error() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
     let asked = Arc::new(AtomicBool::new(false));
@@ -53,8 +56,8 @@ async fn an_error_handler_that_panics_misses_that_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
-    /// At what it panics: when it is asked for anything, or at the use and the drop of its instruments of one kind.
+async fn panicking_metrics_provider_is_not_called_again() {
+    /// Where it panics: in any call, or in the use and the drop of metrics of one kind.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -112,17 +115,17 @@ async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
     }
 }
 
-/// Its metrics panic as they are told something, and as they are dropped.
-fn badly_told() -> InformerConfig<Pod> {
+/// A configuration whose metrics panic in each call and on drop.
+fn panicking_metrics() -> InformerConfig<Pod> {
     InformerConfig { metrics: Some(Arc::new(PanickingProvider)), ..InformerConfig::default() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
-    drop(SharedInformer::new(pods(&["a"]), badly_told()));
-    let never_started = SharedInformer::new(pods(&["a"]), badly_told());
+async fn metrics_panicking_on_drop_do_not_change_the_state() {
+    drop(SharedInformer::new(pods(&["a"]), panicking_metrics()));
+    let never_started = SharedInformer::new(pods(&["a"]), panicking_metrics());
     never_started.stop();
-    let dropped = SharedInformer::new(pods(&["a"]), badly_told());
+    let dropped = SharedInformer::new(pods(&["a"]), panicking_metrics());
     let mut states = dropped.states();
     dropped.start();
     dropped.wait_for_sync().await.unwrap();
@@ -134,9 +137,9 @@ async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process() {
+async fn metrics_panicking_during_a_panic_do_not_abort() {
     let source = Scripted::new(|| Ok(list(&[], "1")), || panic!("of the source"));
-    let informer = SharedInformer::new(source, badly_told());
+    let informer = SharedInformer::new(source, panicking_metrics());
     informer.start();
     let state = informer.states().wait_for(InformerState::has_ended).await.unwrap();
     assert!(
@@ -147,7 +150,7 @@ async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
+async fn panicking_deserialize_affects_only_its_object() {
     #[derive(Deserialize)]
     struct Fussy {
         metadata: ObjectMeta,
@@ -184,13 +187,13 @@ async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
         assert!(informer.state().is_synced());
         put("a", "good");
         settle().await;
-        assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "it heals");
+        assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "fixed");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_panics_costs_that_object_and_no_other() {
-    /// Whose metadata does not tell one thing.
+async fn panicking_metadata_affects_only_its_object() {
+    /// An object whose metadata panics for one field.
     #[derive(Deserialize)]
     struct Mute {
         metadata: Secretive,
@@ -242,7 +245,7 @@ async fn metadata_that_panics_costs_that_object_and_no_other() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // What a watch tells, and a list after that.
+        // From a watch, and then from a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));
@@ -258,46 +261,91 @@ async fn metadata_that_panics_costs_that_object_and_no_other() {
             settle().await;
         }
         assert_eq!((informer.lister().len(), shown(&informer).len()), (1, 0));
-        let told = std::iter::from_fn(|| events.try_next()).map(|event| event.object().metadata.name.clone());
-        assert_eq!(told.filter(|name| name != "good").collect::<Vec<_>>(), [""; 0], "it never came to take them");
+        let received = std::iter::from_fn(|| events.try_next()).map(|event| event.object().metadata.name.clone());
+        assert_eq!(received.filter(|name| name != "good").collect::<Vec<_>>(), [""; 0], "no event of these objects");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_costs_that_object_and_no_other() {
+async fn failing_index_function_leaves_the_object_to_others() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let errors: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (reported, memory) = (errors.clone(), InMemoryProvider::new());
+    let config = InformerConfig {
+        on_error: Some(Box::new(move |error| reported.lock().unwrap().push(error.to_string()))),
+        metrics: Some(Arc::new(memory.clone())),
+        ..InformerConfig::default()
+    };
+    let informer = SharedInformer::new(source.clone(), config);
     by_node(&informer).unwrap();
+    informer.add_index("name", |pod: &Pod| vec![pod.metadata.name.clone()]).unwrap();
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut events).await, ["A! a@1"]);
+    let error = |name: &str| {
+        format!("cannot index ns/{name}: an index function panicked on it: assertion `left != right` failed: wanted")
+    };
+    let check_errors = |expected: &[&str]| {
+        let errors = std::mem::take(&mut *errors.lock().unwrap());
+        assert_eq!(errors.len(), expected.len(), "{errors:?}");
+        for (found, name) in errors.iter().zip(expected) {
+            assert!(found.starts_with(&error(name)) && found.ends_with("(that of \"node\")"), "{found}");
+        }
+    };
+    assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! b@2"]);
+    assert!(shown(&informer).is_empty() && informer.state().is_synced());
+    let lister = informer.lister();
+    assert_eq!((lister.len(), lister.by_index("name", "b").unwrap().len()), (2, 1));
+    assert_eq!(lister.by_index("node", "").unwrap().len(), 1, "not b");
+    check_errors(&["b"]);
 
     source.put(pod("a", "bad"));
-    source.put(pod("c", ""));
-    assert_eq!(drain(&mut events).await, ["A c@4"], "the last good state of a stays");
-    let errors = shown(&informer);
-    assert!(errors.len() == 2 && errors[1].starts_with("ns/b: an index function panicked on it: "), "{errors:?}");
-    source.compact();
-    source.break_watches(Break::expired());
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(drain(&mut events).await.is_empty(), "also where a list tells it");
-    assert_eq!(informer.lister().by_index("node", "").unwrap().len(), 2);
-    assert!(informer.state().is_synced());
+    assert_eq!(drain(&mut events).await, ["U a@1..3"]);
+    assert_eq!(lister.get(&key("a")).unwrap().node, "bad");
+    assert!(lister.by_index("node", "").unwrap().is_empty() && shown(&informer).is_empty());
+    check_errors(&["a"]);
+    assert_eq!(memory.value("informer_index_failures_total", &[("index", "node")]), Some(2.0));
 
     source.put(pod("a", "good"));
-    source.put(pod("b", "good"));
-    assert_eq!(drain_sorted(&mut events).await, ["A b@6", "U a@1..5"], "they heal");
-    assert_eq!(informer.lister().by_index("node", "good").unwrap().len(), 2);
-    source.put(pod("a", "bad"));
-    source.remove(&key("a"));
-    assert_eq!(drain(&mut events).await, ["D a@8"], "what is gone needs no index");
-    assert!(shown(&informer).is_empty());
+    assert_eq!(drain(&mut events).await, ["U a@3..4"]);
+    assert_eq!(lister.by_index("node", "good").unwrap().len(), 1);
+    source.remove(&key("b"));
+    assert_eq!(drain(&mut events).await, ["D b@5"]);
+    check_errors(&[]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_is_called_once_for_each_state_of_an_object() {
+async fn panicking_waker_does_not_end_the_informer() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("wanted");
+        }
+    }
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let waker = Waker::from(Arc::new(Panics));
+    let mut context = Context::from_waker(&waker);
+    let (mut events, mut states) = (informer.subscribe(), informer.states());
+    let mut synced = events.sync_handle();
+    let (mut events, lister) = (pin!(events.next()), informer.lister());
+    let (mut states, mut synced) = (pin!(states.changed()), pin!(synced.synced()));
+    let mut revision = pin!(lister.wait_for("1"));
+    assert!(events.as_mut().poll(&mut context).is_pending());
+    assert!(states.as_mut().poll(&mut context).is_pending());
+    assert!(synced.as_mut().poll(&mut context).is_pending());
+    assert!(revision.as_mut().poll(&mut context).is_pending());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!((informer.lister().len(), informer.state().is_synced()), (2, true), "{:?}", informer.state());
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_function_is_called_once_per_object_state() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let calls = Arc::new(AtomicUsize::new(0));
@@ -313,45 +361,26 @@ async fn an_index_function_is_called_once_for_each_state_of_an_object() {
     source.put(pod("a", "x"));
     source.put(pod("b", ""));
     settle().await;
-    assert_eq!(calls.load(Ordering::Relaxed), 3, "or it could fail once and not the other time");
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "one call for each state");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_index_function_fails_on_leaves_none_of_the_objects_before_it() {
-    let source = pods(&["a"]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    by_node(&informer).unwrap();
-    let mut events = informer.subscribe();
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut events).await, ["A! a@1"]);
-    // Nobody sees the end of the one before.
-    source.break_watches(Break::expired());
-    source.remove(&key("a"));
-    source.put(pod("a", "bad"));
-    source.compact();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(drain(&mut events).await, ["D? a@1"]);
-    assert!(informer.lister().is_empty() && shown(&informer).len() == 1, "{:?}", shown(&informer));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_index_that_panics_on_an_object_that_is_there_is_not_added() {
+async fn index_panicking_on_existing_objects_is_not_added() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let Err(AddIndexError::Failed(error)) = by_node(&informer) else { panic!("it is added") };
+    let Err(AddIndexError::Failed(error)) = by_node(&informer) else { panic!("the index was added") };
     assert_eq!(error.key, key("b"));
     assert!(informer.lister().by_index("node", "").is_err());
     source.put(pod("c", "bad"));
     settle().await;
-    assert_eq!((informer.lister().len(), informer.state().is_synced()), (3, true), "and nothing else happened");
+    assert_eq!((informer.lister().len(), informer.state().is_synced()), (3, true), "nothing else changed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_ends_its_informer_which_says_why() {
+async fn panicking_source_ends_its_informer_with_the_message() {
     let sources: [(bool, fn() -> Scripted); 4] = [
         (false, || Scripted::new(|| panic!("wanted"), || Ok(silence()))),
         (false, || Scripted::new(|| Ok(Box::new(std::iter::from_fn(|| panic!("wanted")))), || Ok(silence()))),
@@ -377,7 +406,7 @@ async fn a_source_that_panics_ends_its_informer_which_says_why() {
         assert_eq!(error, r#"the informer "web" has ended: it panicked: wanted"#);
         informer.lister().wait_for("9").await.unwrap_err();
         let another = factory.informer(source(), config());
-        assert!(matches!(another.state(), InformerState::Starting), "who asks now wants one that lives");
+        assert!(matches!(another.state(), InformerState::Starting), "the next caller gets a new informer");
         informer.shutdown().await;
         assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::Panicked { .. } }));
     }

@@ -1,4 +1,4 @@
-//! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, cache.
+//! The parts combined by hand, as in early client-go: reflector, DeltaFIFO, cache.
 
 use std::future::Future;
 use std::pin::pin;
@@ -62,11 +62,11 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     Ok(list)
 }
 
-/// What a consumer does: the cache decides whether something is new.
+/// Consumes deltas: the cache decides whether an object is new.
 fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for delta in popped.deltas {
-        told.push(match delta {
+        received.push(match delta {
             Delta::Deleted(deleted) => {
                 cache.delete(&popped.key, "");
                 format!("delete {} {}", popped.key, if deleted.is_tombstone() { "unseen" } else { "seen" })
@@ -77,7 +77,7 @@ fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<Strin
             }
         });
     }
-    told
+    received
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,14 +94,14 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
 
     let first = reflector.start();
     drive(&source, &mut reflector, first, &mut fifo).await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(popped) = fifo.pop() {
-        told.extend(process(&cache, popped));
+        received.extend(process(&cache, popped));
     }
-    assert_eq!(told, ["add ns/a", "add ns/b", "add ns/c"]);
+    assert_eq!(received, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
 
-    // "a" is gone and "d" is there, unseen; "b" changes while it waits in the queue.
+    // "a" is deleted and "d" is added without an event, and "b" changes while it is queued.
     fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
     source.break_watches(Break::Silent);
     source.remove(&key("a"));
@@ -110,11 +110,11 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     source.break_watches(Break::End);
     let again = reflector_after_expiry(&mut reflector);
     drive(&source, &mut reflector, again, &mut fifo).await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(popped) = fifo.pop() {
-        told.extend(process(&cache, popped));
+        received.extend(process(&cache, popped));
     }
-    assert_eq!(told, ["update ns/b", "update ns/b", "update ns/c", "add ns/d", "delete ns/a unseen"]);
+    assert_eq!(received, ["update ns/b", "update ns/b", "update ns/c", "add ns/d", "delete ns/a unseen"]);
 
     fifo.resync().unwrap();
     assert_eq!(fifo.len(), 3);
@@ -123,7 +123,7 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     assert_eq!(cached, source.objects());
 }
 
-/// The watch tells that it has expired.
+/// The watch expires.
 fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
     let expired = crate::support::expired();
     reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command

@@ -1,4 +1,4 @@
-//! Whatever happens: the cache is what the source was at some revision, and who folds its events has what the cache has.
+//! Checks that the cache always equals the source at some revision, and that applying the events yields the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::support::{
 enum Operation {
     Put(usize),
     PutSilently(usize),
-    /// Something that is no pod.
+    /// An object that is not a pod.
     PutBroken(usize),
-    /// Another shape at the present version, which lists tell from now on.
+    /// Lists return another shape of the object at its current version.
     Reshape(usize),
-    /// The next change that a watch tells comes twice at one version, in two shapes.
+    /// The watch sends the next change twice at one version, in two shapes.
     Echo,
     Delete(usize),
     DeleteSilently(usize),
@@ -37,7 +37,7 @@ enum Operation {
     FailWatch(Outcome),
     FailList(Outcome),
     Pass(u64),
-    /// A subscriber takes some of what it has.
+    /// A subscriber takes some of its events.
     Take(usize, usize),
     Subscribe,
 }
@@ -91,7 +91,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
-/// A source, and what it has had in it: pods, and what is none.
+/// A source with all its states: pods and undecodable objects.
 struct Recorded {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -101,7 +101,7 @@ struct Recorded {
 type State = BTreeMap<ObjectKey, Option<Pod>>;
 
 impl Recorded {
-    /// With what tells it.
+    /// The source that the informer uses.
     fn new() -> (Self, Reshaping) {
         let source = Collection::default();
         let (reshaping, shapes) = Reshaping::new(source.clone());
@@ -142,16 +142,16 @@ impl Recorded {
     }
 
     fn state_at(&self, revision: u64) -> &State {
-        self.states.range(..=revision).next_back().expect("of revision 0 as well").1
+        self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// The pods that may stand in the cache for what is none: each that it was since it came to be.
+    /// The pods that the cache may contain for an undecodable object: all its earlier states.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()
     }
 
-    /// The cache holds what the source held at that revision.
+    /// The cache equals the source at that revision.
     fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
         let lister = informer.lister();
         let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
@@ -177,14 +177,14 @@ impl Recorded {
     }
 }
 
-/// A subscriber and what it makes of its events.
+/// A subscriber, and the state that results from its events.
 struct Folder {
     events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,
     is_ordered: bool,
 }
 
-/// So many changes may wait for a subscriber that wants each.
+/// The bound of an ordered subscriber.
 const BOUND: usize = 4;
 
 enum Events {
@@ -210,7 +210,7 @@ impl Folder {
                     let Some((key, object)) = newest.try_next() else { break };
                     match object {
                         Some(object) => _ = self.known.insert(key, object),
-                        None => prop_assert!(self.known.remove(&key).is_some(), "gone, and was not told"),
+                        None => prop_assert!(self.known.remove(&key).is_some(), "deletion of an unknown object"),
                     }
                     continue;
                 }
@@ -222,25 +222,28 @@ impl Folder {
                     prop_assert!(self.known.insert(key, object).is_none(), "added twice");
                 }
                 ResourceEvent::Updated { old, new } => {
-                    prop_assert_eq!(old.uid(), new.uid(), "an update is of one object");
+                    prop_assert_eq!(old.uid(), new.uid(), "an update keeps the uid");
                     let before = self.known.insert(key, new);
-                    prop_assert_eq!(before, Some(old), "it begins where the last one ended");
+                    prop_assert_eq!(before, Some(old), "starts from the last state");
                 }
                 ResourceEvent::Deleted { object, final_state_known } => {
                     let before = self.known.remove(&key);
-                    prop_assert!(before.is_some(), "deleted what was not told");
+                    prop_assert!(before.is_some(), "deletion of an unknown object");
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
                     let revision: u64 = object.resource_version().parse().unwrap();
                     if final_state_known {
-                        prop_assert!(!source.state_at(revision).contains_key(&key), "it is the state of its deletion");
+                        prop_assert!(
+                            !source.state_at(revision).contains_key(&key),
+                            "the final state is not current any more"
+                        );
                     } else {
-                        prop_assert!(source.state_at(revision).contains_key(&key), "it is a state that there was");
+                        prop_assert!(source.state_at(revision).contains_key(&key), "the state existed");
                     }
                 }
             }
         }
         let most = 10 + if self.is_ordered { BOUND } else { 0 };
-        prop_assert!(self.events.status().depth <= most, "at most one event a key that is there or was told");
+        prop_assert!(self.events.status().depth <= most, "at most one event for each key");
         Ok(())
     }
 }
@@ -322,7 +325,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             check_prefix(&source, &informer)?;
         }
     }
-    // Silent changes come to light with the next watch; a silent watch, at its timeout.
+    // Silent changes appear with the next watch, and a silent watch ends at its timeout.
     source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;
@@ -342,7 +345,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
 
 proptest! {
     #[test]
-    fn the_cache_is_a_prefix_of_the_source_and_each_fold_equals_the_cache(
+    fn cache_is_a_source_prefix_and_events_yield_it(
         operations in operations(),
         streaming_list in any::<bool>(),
         seed in any::<u64>(),

@@ -1,4 +1,4 @@
-//! The flight recorder: what happened once happens again.
+//! The recorder: a replay repeats what was recorded.
 
 use std::fs;
 use std::future::Future;
@@ -38,7 +38,7 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
     InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
 }
 
-/// What a subscriber hears, and how many seconds after it began.
+/// The events of a subscriber, with the seconds since its start.
 async fn heard(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     let (began, mut heard) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
@@ -47,7 +47,7 @@ async fn heard(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
     heard
 }
 
-/// Much goes wrong.
+/// A source with many failures.
 async fn incident(source: Collection<Pod>) {
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     pause().await;
@@ -69,7 +69,7 @@ async fn incident(source: Collection<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
+async fn replay_repeats_a_recorded_incident_with_its_timing() {
     for streaming_list in [false, true] {
         let (directory, source) = (Directory::new(), pods(&["a", "b"]));
         let file = directory.file("incident");
@@ -95,7 +95,7 @@ async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
     }
 }
 
-/// What an informer of these namespaces tells as they change and what is in them does.
+/// The events of an informer while namespaces and their objects change.
 async fn of_namespaces<L: ListWatch<Object = Pod>>(
     source: impl Fn(Option<&str>) -> L + Send + 'static,
     incident: impl Future<Output = ()>,
@@ -115,13 +115,13 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
     };
     let (mut heard, (), ()) = tokio::join!(heard(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
-    // Those of several namespaces come in no particular order.
+    // Events of several namespaces have no particular order.
     heard.sort();
     heard
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_several_namespaces_told_is_in_one_recording_and_is_told_again_of_each() {
+async fn one_recording_replays_several_namespaces() {
     let pod = |namespace: &str, name: &str| Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() };
     for first in [None, Some("b")] {
         let directory = Directory::new();
@@ -141,15 +141,18 @@ async fn what_several_namespaces_told_is_in_one_recording_and_is_told_again_of_e
                 source.break_watches(Break::Fails(cut()));
             }
         };
-        let told = of_namespaces(move |namespace| recorder.record(client(namespace)), incident).await;
-        let count = |what: &str| told.iter().filter(|line| line.contains(what)).count();
-        assert!(count("A! a@1") == 1 && count("A c@3") == 1 && count("late-") > 8 && count("D? b@2") == 1, "{told:?}");
+        let received = of_namespaces(move |namespace| recorder.record(client(namespace)), incident).await;
+        let count = |what: &str| received.iter().filter(|line| line.contains(what)).count();
+        assert!(
+            count("A! a@1") == 1 && count("A c@3") == 1 && count("late-") > 8 && count("D? b@2") == 1,
+            "{received:?}"
+        );
         written.await.unwrap();
 
         let recording = Recording::<Pod>::open(&file).unwrap();
         assert_eq!(recording.namespace(), first);
         let again = of_namespaces(move |namespace| recording.in_namespace(namespace), async {}).await;
-        assert_eq!(again, told);
+        assert_eq!(again, received);
     }
 }
 
@@ -166,7 +169,7 @@ async fn a_recording_is_of_one_resource() {
     recorder.record(of("Secret", "secrets"));
 }
 
-/// Everything that a recording can hold.
+/// Everything that a recording can contain.
 fn all_there_is() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {
@@ -191,8 +194,8 @@ fn all_there_is() -> Scripted {
     Scripted::new(list, watch)
 }
 
-/// All that a source tells to one list and one watch.
-async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
+/// All responses of a source to one list and one watch.
+async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let mut page = source.list(&Default::default()).await.unwrap();
     let mut parts = Vec::new();
     while let Some(part) = next(&mut page).await.unwrap() {
@@ -205,34 +208,34 @@ async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObj
     (parts, events)
 }
 
-/// The same, of everything that a recording can hold, and it is in the file.
+/// The same for everything that a recording can contain, with the content of the file.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
     let recorder = Recorder::create(all_there_is(), file, LARGE).unwrap();
-    let (written, told) = (recorder.written(), told(&recorder).await);
+    let (written, received) = (recorder.written(), received(&recorder).await);
     drop(recorder);
     written.await.unwrap();
-    told
+    received
 }
 
-/// None: nothing comes any more.
+/// `None`: the stream is silent from here on.
 async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     let next = std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context));
     tokio::time::timeout(Duration::from_secs(1000), next).await.ok()
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_a_source_tells_is_told_again_as_it_came() {
+async fn replay_repeats_all_kinds_of_responses() {
     let directory = Directory::new();
     let file = directory.file("all");
     let first = recorded(&file).await;
     assert_eq!((first.0.len(), first.1.len()), (3, 6));
     let recording = Recording::<Pod>::open(&file).unwrap();
     assert_eq!((recording.api_resource(), recording.namespace()), (all_there_is().api_resource(), Some("ns")));
-    assert_eq!(told(&recording).await, first);
+    assert_eq!(received(&recording).await, first);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recording_is_lines_that_can_be_read_and_its_owners_alone() {
+async fn recording_is_readable_text_only_for_its_owner() {
     let directory = Directory::new();
     let file = directory.file("lines");
     let pod = raw(&json!({"metadata": {"name": "a"}}));
@@ -259,11 +262,11 @@ async fn a_recording_is_lines_that_can_be_read_and_its_owners_alone() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0);
     }
-    assert!(Recorder::create(pods(&[]), &file, LARGE).is_err(), "no recording takes the place of another");
+    assert!(Recorder::create(pods(&[]), &file, LARGE).is_err(), "a recording is never overwritten");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
+async fn recording_stops_at_its_limit_and_informer_continues() {
     let directory = Directory::new();
     let (log, _here) = Log::here();
     for limit in [0, 100, 1_000, 5_000] {
@@ -296,7 +299,7 @@ async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_asks_for_something_else_is_told_so() {
+async fn replay_rejects_requests_of_another_kind() {
     let directory = Directory::new();
     let file = directory.file("other");
     let recorder = Recorder::create(pods(&["a"]), &file, LARGE).unwrap();
@@ -313,7 +316,7 @@ async fn an_informer_that_asks_for_something_else_is_told_so() {
     assert!(cause.contains("a list is asked for, where the recording goes on with a watch"), "{cause}");
 }
 
-/// A recording of all that there is.
+/// A recording with all kinds of entries.
 fn written(directory: &Directory) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let file = directory.file("written");
@@ -327,7 +330,7 @@ fn is_read(file: &Path, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_recording_that_was_cut_off_anywhere_is_read_as_far_as_it_goes() {
+fn truncated_recording_replays_its_complete_entries() {
     let directory = Directory::new();
     let whole = written(&directory);
     let first = whole.split(|byte| *byte == b'\n').take(2).map(|line| line.len() + 1).sum::<usize>();
@@ -355,9 +358,9 @@ proptest! {
     }
 }
 
-/// Whoever asks at once.
+/// With concurrent requests.
 #[test]
-fn lines_stand_in_the_order_of_their_numbers_and_times() {
+fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();
     let file = directory.file("many");
     let recorder = Recorder::create(pods(&[]), &file, LARGE).unwrap();

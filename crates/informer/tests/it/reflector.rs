@@ -13,7 +13,7 @@ use crate::support::{cut, expired, failure, pod_at, refused, too_large, too_many
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn the_first_list_takes_what_the_server_has_at_hand_and_the_watch_follows_it() {
+fn first_list_uses_the_server_cache_then_watches() {
     let mut rig = Rig::new();
     assert_eq!(rig.asks(), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a", "b"], 7), "WATCH rv=7");
@@ -45,7 +45,7 @@ fn selectors_go_with_each_request() {
 }
 
 #[test]
-fn pages_make_one_list_at_the_revision_of_the_first() {
+fn pages_form_one_list_at_the_first_revision() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
     assert_eq!(rig.asks(), "LIST rv=0 limit=4");
     assert_eq!(rig.page(&["a", "b", "c", "d"], "9", "t1"), "LIST rv= limit=4 next");
@@ -55,7 +55,7 @@ fn pages_make_one_list_at_the_revision_of_the_first() {
 }
 
 #[test]
-fn a_later_list_is_not_paged_unless_the_server_has_no_cache() {
+fn later_lists_are_paged_only_without_server_cache() {
     let mut cached = Rig::watching(10);
     cached.receive_error(expired());
     assert_eq!(cached.wake(), "LIST rv=10 limit=0");
@@ -69,7 +69,7 @@ fn a_later_list_is_not_paged_unless_the_server_has_no_cache() {
 }
 
 #[test]
-fn a_list_never_goes_back_in_time_unless_the_server_has_lost_the_revision() {
+fn list_goes_back_only_after_a_lost_revision() {
     for lost in [expired(), failure(410, Reason::Gone), too_large()] {
         let mut rig = Rig::watching(10);
         rig.receive_error(expired());
@@ -78,7 +78,7 @@ fn a_list_never_goes_back_in_time_unless_the_server_has_lost_the_revision() {
         assert_eq!(rig.list(&["a"], 20), "WATCH rv=20");
         rig.open();
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "LIST rv=20 limit=0", "the next list is bound again");
+        assert_eq!(rig.wake(), "LIST rv=20 limit=0", "the next list is bounded again");
         assert!(rig.errors.is_empty(), "{:?}", rig.errors);
     }
 }
@@ -92,7 +92,7 @@ fn a_list_that_is_refused_at_any_revision_waits() {
 }
 
 #[test]
-fn a_later_page_that_expired_makes_the_list_start_over_in_one_page() {
+fn expired_page_restarts_the_list_in_one_page() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
     rig.list(&["a"], 10);
     rig.open();
@@ -102,11 +102,11 @@ fn a_later_page_that_expired_makes_the_list_start_over_in_one_page() {
     assert_eq!(rig.page(&["a", "b"], "12", "t1"), "LIST rv= limit=4 next");
     assert_eq!(rig.list_fails(expired()), "LIST rv=10 limit=0");
     assert_eq!(rig.page(&["c"], "13", ""), "WATCH rv=13");
-    assert_eq!(rig.outputs, ["replaced [c] at 13"], "nothing of the first try is left");
+    assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first try");
 }
 
 #[test]
-fn a_page_that_names_itself_or_one_before_it_ends_the_list_and_not_the_memory() {
+fn repeated_continue_token_fails_the_list() {
     for named in ["t2", "t1"] {
         let mut rig = Rig::new();
         assert_eq!(rig.page(&["a"], "12", "t1"), "LIST rv= limit=500 next");
@@ -125,7 +125,7 @@ fn a_page_that_names_itself_or_one_before_it_ends_the_list_and_not_the_memory() 
 }
 
 #[test]
-fn a_list_that_fails_is_tried_again_after_a_delay_and_the_trouble_shows() {
+fn failed_list_is_retried_and_degrades_the_state() {
     let mut rig = Rig::new();
     let start = rig.now;
     assert_eq!(rig.list_fails(failure(403, Reason::Forbidden)), "SLEEP 800");
@@ -133,7 +133,7 @@ fn a_list_that_fails_is_tried_again_after_a_delay_and_the_trouble_shows() {
     assert_eq!(rig.list_fails(failure(404, Reason::NotFound)), "SLEEP 1600");
     let InformerState::Degraded { cause, since, next_try } = rig.reflector.state() else { panic!("not degraded") };
     assert!(cause.to_string().contains("NotFound"), "{cause}");
-    assert_eq!(since, start, "the trouble began with the first failure");
+    assert_eq!(since, start, "since the first failure");
     assert_eq!(next_try, Some(rig.now + Duration::from_millis(1600)));
     assert_eq!(rig.errors.len(), 2);
 
@@ -152,7 +152,7 @@ fn the_server_decides_when_it_asks_for_more_time() {
 }
 
 #[test]
-fn a_watch_that_cannot_be_opened_for_now_is_opened_later_without_a_list() {
+fn throttled_watch_is_retried_without_a_list() {
     for error in [refused, too_many_requests] {
         let mut rig = Rig::new();
         rig.list(&["a"], 1);
@@ -167,7 +167,7 @@ fn a_watch_that_cannot_be_opened_for_now_is_opened_later_without_a_list() {
 }
 
 #[test]
-fn a_watch_that_gets_no_answer_is_tried_some_times_before_a_list_is() {
+fn unanswered_watch_is_retried_before_a_list() {
     let mut rig = Rig::new();
     rig.list(&["a"], 3);
     for _ in 0..2 {
@@ -179,13 +179,13 @@ fn a_watch_that_gets_no_answer_is_tried_some_times_before_a_list_is() {
         assert_eq!(rig.wake(), "LIST rv=3 limit=0");
         rig.list(&["a"], 3);
         rig.open();
-        assert_eq!(rig.receive_error(cut()), "SLEEP 30000", "opened, it counts from the start");
+        assert_eq!(rig.receive_error(cut()), "SLEEP 30000", "an open watch resets the count");
         rig.wake();
     }
 }
 
 #[test]
-fn a_watch_that_is_refused_for_another_reason_makes_a_new_round() {
+fn refused_watch_starts_a_new_round() {
     for error in [expired(), failure(500, Reason::InternalError), failure(403, Reason::Forbidden), too_large()] {
         let mut rig = Rig::new();
         rig.list(&["a"], 3);
@@ -195,7 +195,7 @@ fn a_watch_that_is_refused_for_another_reason_makes_a_new_round() {
 }
 
 #[test]
-fn throttling_on_an_open_watch_opens_it_later_without_a_list() {
+fn throttled_open_watch_is_reopened_without_a_list() {
     let mut rig = Rig::watching(5);
     rig.receive(WatchEvent::Added(pod_at("b", 6)));
     for delay in [800, 1600, 3200, 6400] {
@@ -206,12 +206,12 @@ fn throttling_on_an_open_watch_opens_it_later_without_a_list() {
 }
 
 #[test]
-fn an_error_on_an_open_watch_makes_a_new_round() {
+fn error_on_an_open_watch_starts_a_round() {
     let broken = ApiError::decode("no JSON");
     for (error, is_trouble) in [(expired(), false), (failure(500, Reason::InternalError), true), (broken, true)] {
         let mut rig = Rig::watching(5);
         assert_eq!(rig.receive_error(error), "SLEEP 800");
-        assert_eq!(rig.cause().is_some(), is_trouble, "that a revision expires is nobody's fault");
+        assert_eq!(rig.cause().is_some(), is_trouble, "an expired revision is not a failure");
         assert_eq!(rig.wake(), "LIST rv=5 limit=0");
     }
 }
@@ -247,7 +247,7 @@ fn synthetic_events_do_not_move_the_revision() {
 }
 
 #[test]
-fn a_watch_that_ends_is_opened_again_at_the_last_revision_and_at_once() {
+fn ended_watch_is_reopened_at_the_last_revision() {
     let mut news = Rig::watching(5);
     news.receive(WatchEvent::Added(pod_at("b", 6)));
     assert_eq!(news.end(), "WATCH rv=6");
@@ -268,19 +268,19 @@ fn watches_that_end_at_once_make_no_hot_loop() {
     for delay in [800, 1600, 3200] {
         assert_eq!(rig.end(), format!("SLEEP {delay}"));
         assert!(rig.cause().unwrap().contains("at once"));
-        assert_eq!(rig.wake(), "WATCH rv=5", "there is no need for a list");
+        assert_eq!(rig.wake(), "WATCH rv=5", "no list is needed");
         rig.open();
     }
 }
 
 #[test]
-fn the_trouble_with_short_watches_is_over_when_one_lasts_or_brings_news() {
+fn lasting_watch_clears_the_short_watch_failure() {
     let short = || {
         let mut rig = Rig::watching(5);
         rig.end();
         rig.wake();
         rig.open();
-        assert!(rig.cause().is_some(), "that it opens says nothing");
+        assert!(rig.cause().is_some(), "opening does not clear the failure");
         rig
     };
     let mut lasting = short();
@@ -298,7 +298,7 @@ fn the_trouble_with_short_watches_is_over_when_one_lasts_or_brings_news() {
 }
 
 #[test]
-fn watches_that_end_after_one_event_each_make_no_hot_loop() {
+fn one_event_watches_cause_no_hot_loop() {
     let mut rig = Rig::watching(5);
     let mut delays = 0;
     for revision in 6..26 {
@@ -326,7 +326,7 @@ fn short_watches_count_only_in_a_row() {
 }
 
 #[test]
-fn an_object_without_a_revision_does_not_move_the_reflector_back() {
+fn object_without_revision_keeps_the_reflector_revision() {
     let mut rig = Rig::watching(5);
     let mut pod = pod_at("b", 1);
     pod.metadata.resource_version.clear();
@@ -336,9 +336,9 @@ fn an_object_without_a_revision_does_not_move_the_reflector_back() {
 }
 
 #[test]
-fn a_watch_lasts_for_a_time_by_chance_and_is_given_up_when_the_server_forgets_to_end_it() {
+fn watch_timeout_is_random_and_enforced() {
     let mut timeouts = Vec::new();
-    // It may be silent for as long as it lasts.
+    // It may be silent until its timeout.
     let silent = ReflectorConfig { watch_idle_timeout: Some(Duration::from_secs(3600)), ..config() };
     let mut rig = Rig::with(silent);
     rig.list(&["a"], 5);
@@ -363,7 +363,7 @@ fn a_watch_lasts_for_a_time_by_chance_and_is_given_up_when_the_server_forgets_to
     assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
 }
 
-/// Six failures, after which the next delay would be the longest.
+/// Six failures, after which the next delay is the longest one.
 fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
     for delay in [800, 1600, 3200, 6400, 12_800, 25_600] {
         assert_eq!(fail(rig), format!("SLEEP {delay}"));
@@ -415,7 +415,7 @@ fn delays_start_over_after_a_watch_that_lasted() {
 }
 
 #[test]
-fn delays_do_not_start_over_because_a_failure_took_its_time() {
+fn slow_failure_does_not_reset_delays() {
     let mut rig = Rig::new();
     six_delays(&mut rig, |rig| rig.list_fails(refused()));
     for _ in 0..10 {
@@ -426,13 +426,13 @@ fn delays_do_not_start_over_because_a_failure_took_its_time() {
 }
 
 #[test]
-fn lists_that_complete_do_not_shorten_the_delays_of_watches_that_fail() {
+fn complete_lists_keep_the_delays_of_failing_watches() {
     let mut rig = Rig::new();
     six_delays(&mut rig, |rig| {
         rig.list(&["a"], 5);
         rig.open_fails(failure(500, Reason::InternalError))
     });
-    // Not even if a list fails now and then.
+    // Also if a list fails in between.
     assert_eq!(rig.list_fails(refused()), "SLEEP 30000");
     rig.wake();
     rig.list(&["a"], 5);
@@ -440,7 +440,7 @@ fn lists_that_complete_do_not_shorten_the_delays_of_watches_that_fail() {
 }
 
 #[test]
-fn watches_that_fail_after_one_event_each_wait_longer_and_longer() {
+fn delays_grow_for_watches_failing_after_one_event() {
     let mut rig = Rig::new();
     let mut delays = Vec::new();
     for revision in 5..17 {

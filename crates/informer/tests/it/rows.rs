@@ -22,7 +22,7 @@ async fn synced(source: &Collection<Pod>, config: InformerConfig<Pod>) -> Shared
 }
 
 #[tokio::test(start_paused = true)]
-async fn f1_an_error_event_closes_the_watch_before_any_delay() {
+async fn f1_error_event_closes_the_watch_before_a_delay() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::Watch, [event(failure(500, Reason::InternalError))]);
     let informer = synced(&source, InformerConfig::default()).await;
@@ -33,7 +33,7 @@ async fn f1_an_error_event_closes_the_watch_before_any_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f2_who_is_stopped_before_it_runs_asks_for_nothing() {
+async fn f2_stop_before_start_sends_no_request() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
@@ -49,7 +49,7 @@ async fn f2_who_is_stopped_before_it_runs_asks_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f7_each_round_lists_what_is_there_then_and_its_errors_are_told() {
+async fn f7_each_round_lists_and_reports_its_errors() {
     let (source, errors) = (pods(&["a"]), Arc::new(Mutex::new(Vec::new())));
     let log = errors.clone();
     let on_error = move |error: &_| log.lock().unwrap().push(ToString::to_string(error));
@@ -57,17 +57,17 @@ async fn f7_each_round_lists_what_is_there_then_and_its_errors_are_told() {
     let informer = synced(&source, config).await;
     let mut events = informer.subscribe();
     assert_eq!(drain_sorted(&mut events).await, ["A! a@1"]);
-    for (name, told) in [("b", "A b@2"), ("c", "A c@3")] {
+    for (name, received) in [("b", "A b@2"), ("c", "A c@3")] {
         source.faults().next_of(Verb::List, [Outcome::Fails(failure(500, Reason::InternalError))]);
         source.break_watches(Break::Silent);
         source.put(pod(name, ""));
         source.break_watches(Break::Fails(failure(500, Reason::InternalError)));
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(drain_sorted(&mut events).await, [told]);
+        assert_eq!(drain_sorted(&mut events).await, [received]);
     }
     let errors = errors.lock().unwrap();
-    let told: Vec<&str> = errors.iter().filter_map(|error| error.split(':').next()).collect();
-    assert_eq!(told, ["cannot watch", "cannot list", "cannot watch", "cannot list"]);
+    let received: Vec<&str> = errors.iter().filter_map(|error| error.split(':').next()).collect();
+    assert_eq!(received, ["cannot watch", "cannot list", "cannot watch", "cannot list"]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn f8_delays_grow_as_they_are_configured_to() {
 }
 
 #[test]
-fn f18_a_revision_that_is_too_large_is_known_by_its_cause_or_by_what_it_says() {
+fn f18_too_large_revision_is_recognized() {
     const MESSAGE: &str = "Too large resource version: 20, current: 10";
     let because = |reason: &str, message: &str| {
         let mut status = Status::failure(504, Reason::Timeout, "try again");
@@ -114,10 +114,10 @@ fn f18_a_revision_that_is_too_large_is_known_by_its_cause_or_by_what_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f21_an_object_of_a_page_keeps_none_of_its_neighbours() {
+async fn f21_object_does_not_keep_its_page_alive() {
     let source = pods(&["a", "b", "c", "d", "e", "f"]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
-    // Without a cache of its own, the server pages.
+    // The server has no cache, so it returns pages.
     source.faults().next_of(Verb::List, [Outcome::Fails(expired())]);
     let informer = synced(&source, InformerConfig { reflector, ..InformerConfig::default() }).await;
     let next = "LIST rv= limit=2 next";
@@ -131,7 +131,7 @@ async fn f21_an_object_of_a_page_keeps_none_of_its_neighbours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f22_an_object_that_the_server_cannot_read_makes_a_list_that_lacks_it() {
+async fn f22_object_unreadable_by_the_server_is_missing() {
     let source = pods(&["broken", "sound"]);
     let informer = synced(&source, InformerConfig::default()).await;
     source.break_watches(Break::Silent);
@@ -144,7 +144,7 @@ async fn f22_an_object_that_the_server_cannot_read_makes_a_list_that_lacks_it() 
 }
 
 #[test]
-fn f31_pages_of_all_numbers_are_followed_and_only_the_first_names_a_revision() {
+fn f31_only_the_first_page_names_a_revision() {
     for pages in
         [&[&[][..]][..], &[&["a"]], &[&["a", "b"]], &[&["a", "b"], &["c"]], &[&["a", "b"], &["c", "d"], &["e"]]]
     {
@@ -160,7 +160,7 @@ fn f31_pages_of_all_numbers_are_followed_and_only_the_first_names_a_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f33_who_is_stopped_while_it_waits_to_stream_ends_at_once() {
+async fn f33_stop_during_a_streaming_delay_is_immediate() {
     for fault in [refused, too_many_requests] {
         let source = pods(&["a"]);
         source.faults().next_of(Verb::Watch, [Outcome::Fails(fault())]);
@@ -172,6 +172,6 @@ async fn f33_who_is_stopped_while_it_waits_to_stream_ends_at_once() {
         assert!(informer.state().cause().is_some());
         let before = tokio::time::Instant::now();
         informer.shutdown().await;
-        assert_eq!(tokio::time::Instant::now(), before, "it waited for something");
+        assert_eq!(tokio::time::Instant::now(), before, "time has passed");
     }
 }

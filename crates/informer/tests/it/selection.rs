@@ -13,7 +13,7 @@ fn labelled(app: char) -> Pod {
     pod
 }
 
-/// One pod a letter.
+/// One pod for each letter.
 fn labelled_all(apps: &str) -> Collection<Pod> {
     apps.chars().map(labelled).collect()
 }
@@ -34,13 +34,13 @@ fn names(informer: &SharedInformer<Pod>) -> String {
     names.concat()
 }
 
-/// As long as a new round may take.
+/// Long enough for a new round.
 async fn round() {
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_match_any_more_is_deleted_and_what_does_now_is_added() {
+async fn changed_selectors_delete_and_add_objects() {
     for streaming_list in [false, true] {
         let source = labelled_all("abc");
         let informer = SharedInformer::new(source.clone(), config("app in (a,b)", streaming_list));
@@ -56,15 +56,15 @@ async fn what_does_not_match_any_more_is_deleted_and_what_does_now_is_added() {
         requests(&source);
         informer.set_selectors(selector("app in (c,b)"), FieldSelector::everything()).unwrap();
         round().await;
-        assert!(requests(&source).is_empty(), "these are the same");
+        assert!(requests(&source).is_empty(), "the set is equal");
         source.put(labelled('b'));
         assert_eq!(drain_sorted(&mut events).await, ["U b@2..4"]);
     }
 }
 
-/// Whether for all there is, or for a revision that was there before.
+/// Waits for a sync and for an earlier revision.
 #[tokio::test(start_paused = true)]
-async fn who_waits_after_a_change_finds_it_done() {
+async fn wait_after_a_selector_change_sees_it_done() {
     for streaming_list in [false, true] {
         let source = labelled_all("abc");
         let informer = SharedInformer::new(source.clone(), config("app=a", streaming_list));
@@ -92,7 +92,7 @@ async fn who_waits_after_a_change_finds_it_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_during_a_list_is_followed_by_another_list() {
+async fn selector_change_during_a_list_causes_another_list() {
     let source = labelled_all("abc");
     let mut config = config("app=a", false);
     config.reflector.page_size = Some(1);
@@ -100,7 +100,7 @@ async fn a_change_during_a_list_is_followed_by_another_list() {
     informer.set_selectors(selector("app=b"), FieldSelector::everything()).unwrap();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(names(&informer), "b", "before the start");
+    assert_eq!(names(&informer), "b", "selected before the start");
     // Between the list and its watch.
     source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
     informer.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap();
@@ -112,9 +112,9 @@ async fn a_change_during_a_list_is_followed_by_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// Another caller would be told of deletions of objects that are there.
+/// Otherwise another caller would see deletions of existing objects.
 #[tokio::test(start_paused = true)]
-async fn one_user_of_a_shared_informer_cannot_change_its_selectors() {
+async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");
     let factory = InformerFactory::new();
     let mine = factory.informer(source.clone(), InformerConfig::default());
@@ -135,6 +135,6 @@ async fn one_user_of_a_shared_informer_cannot_change_its_selectors() {
     let narrow = factory.informer(source.clone(), config("app=a", false));
     factory.start();
     narrow.wait_for_sync().await.unwrap();
-    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "the fix that the error names");
+    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "as the error suggests");
     factory.shutdown().await;
 }

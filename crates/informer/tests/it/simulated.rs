@@ -1,5 +1,5 @@
-//! The reflector against servers that lag, forget, refuse, repeat and break off: what it outputs is always what the source was at the
-//! revision that it says, in the order of time, and in the end what the source is.
+//! The reflector with servers that lag, forget, refuse, repeat and disconnect. Its output always equals the source at
+//! the revision of the output, revisions never decrease, and in the end it equals the current source.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::support::Pod;
 use crate::support::replicas::Replicas;
 use crate::support::rig::config;
 
-/// What the outputs make together.
+/// The state that results from the outputs.
 #[derive(Default)]
 struct Fold {
     pods: BTreeMap<String, usize>,
@@ -51,7 +51,7 @@ fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCase
     let mut now = Instant::now();
     let mut command = reflector.start();
     let mut quiet = 0;
-    // Enough for the longest way from any fault to a watch that has nothing more to tell.
+    // Enough for the longest way from any fault to a quiet watch.
     while quiet < 400 {
         if source.tape.has_ended() {
             if quiet == 0 {
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_comes_of_any_answers_is_a_prefix_of_the_source_and_in_the_end_the_source(
+    fn output_is_a_source_prefix_and_converges(
         tape in vec(any::<u8>(), 0..400),
         streaming_list in any::<bool>(),
         page_size in prop_oneof![Just(None), Just(Some(2))],

@@ -1,4 +1,4 @@
-//! Snapshots of the cache, and the rows of the store that need no informer.
+//! Snapshots of the cache, and store cases that need no informer.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -50,7 +50,7 @@ fn s6_an_index_tells_its_values_as_objects_change() {
 }
 
 #[test]
-fn s8_the_revision_follows_each_write_and_never_goes_back() {
+fn s8_revision_follows_writes_and_never_goes_back() {
     let cache = Cache::new();
     let change = |name: &str, revision: u64| (key(name), Some(Arc::new(pod_at(name, revision))));
     cache.upsert(Arc::new(pod_at("a", 9))).unwrap();
@@ -62,9 +62,9 @@ fn s8_the_revision_follows_each_write_and_never_goes_back() {
     cache.transaction(vec![change("a", 11), change("b", 12)], "5");
     assert_eq!(cache.resource_version(), "10");
     cache.transaction(vec![change("a", 40), change("b", 30)], "50");
-    assert_eq!(cache.resource_version(), "50", "as it is told, and not as the objects say");
+    assert_eq!(cache.resource_version(), "50", "the given revision counts");
     cache.replace(vec![Arc::new(pod_at("a", 99))], "20");
-    assert_eq!(cache.resource_version(), "20", "the server has begun anew");
+    assert_eq!(cache.resource_version(), "20", "the history went back");
     let thirty = "123456789012345678901234567890";
     cache.bookmark(thirty);
     cache.bookmark("99");
@@ -91,7 +91,7 @@ fn s16_a_large_list_is_selected_from() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_it_shows_for_as_long_as_it_is_there() {
+fn snapshot_keeps_its_objects_alive() {
     let cache = by_node();
     put(&cache, "a", "one");
     put(&cache, "b", "one");
@@ -106,14 +106,14 @@ fn a_snapshot_keeps_what_it_shows_for_as_long_as_it_is_there() {
     assert_eq!(second.index_keys("node", "two").unwrap(), [key("a")]);
     assert_eq!(second.get(&key("a")).unwrap().node, "two");
     drop(first);
-    assert_eq!(alive(), 1, "the second one shows b alone");
+    assert_eq!(alive(), 1, "only b has a second reference");
     let rest = second.iter();
     drop(second);
     assert_eq!((alive(), rest.count(), alive()), (1, 2, 0));
 }
 
 #[test]
-fn a_snapshot_knows_the_indices_that_it_was_taken_with() {
+fn snapshot_has_the_indices_of_its_time() {
     let cache = by_node();
     put(&cache, "a", "one");
     let before = cache.snapshot();
@@ -138,13 +138,13 @@ fn a_diff_tells_what_changed_and_what_is_gone() {
     cache.delete(&key("passing"), "");
     let after = cache.snapshot();
     let node = |pod: Option<Arc<Pod>>| pod.map(|pod| pod.node.clone());
-    let told = |difference: pintle_informer::Difference<Pod>| {
+    let received = |difference: pintle_informer::Difference<Pod>| {
         format!("{} {:?} {:?}", difference.key.name(), node(difference.old), node(difference.new))
     };
-    let forward: Vec<String> = after.diff(&before).into_iter().map(told).collect();
+    let forward: Vec<String> = after.diff(&before).into_iter().map(received).collect();
     let expected = [r#"added None Some("new")"#, r#"changed Some("old") Some("new")"#, r#"gone Some("old") None"#];
     assert_eq!(forward, expected);
-    let backward: Vec<String> = before.diff(&after).into_iter().map(told).collect();
+    let backward: Vec<String> = before.diff(&after).into_iter().map(received).collect();
     assert_eq!(backward[0], r#"added Some("new") None"#);
     assert!(after.diff(&cache.snapshot()).is_empty());
 }
@@ -171,7 +171,7 @@ fn a_view_is_of_one_moment() {
 }
 
 #[test]
-fn a_wait_for_a_revision_ends_one_way_or_the_other() {
+fn wait_for_a_revision_always_ends() {
     let cache = by_node();
     let mut wait = pin!(cache.read_at_least("20"));
     let mut poll = || wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -180,7 +180,7 @@ fn a_wait_for_a_revision_ends_one_way_or_the_other() {
     assert!(poll().is_pending(), "as numbers");
     put(&cache, "a", "");
     cache.bookmark("100");
-    let Poll::Ready(Ok(snapshot)) = poll() else { panic!("it has come so far") };
+    let Poll::Ready(Ok(snapshot)) = poll() else { panic!("the revision was reached") };
     assert_eq!((snapshot.len(), snapshot.resource_version()), (1, "100"));
 
     let mut opaque = pin!(cache.wait_for("x"));
@@ -192,32 +192,32 @@ fn a_wait_for_a_revision_ends_one_way_or_the_other() {
 }
 
 #[test]
-fn the_last_changes_are_remembered_with_what_was_there_before() {
+fn history_has_changes_with_previous_objects() {
     let cache = by_node();
-    let told = |since: &str| -> Option<Vec<String>> {
+    let received = |since: &str| -> Option<Vec<String>> {
         let node =
             |pod: &Option<Arc<Pod>>| pod.as_ref().map_or("-".to_owned(), |pod| pod.resource_version().to_owned());
-        let told = |change: pintle_informer::Remembered<Pod>| {
+        let received = |change: pintle_informer::Remembered<Pod>| {
             format!("{} {}>{} @{}", change.key.name(), node(&change.old), node(&change.new), change.resource_version)
         };
-        Some(cache.changes_since(since)?.into_iter().map(told).collect())
+        Some(cache.changes_since(since)?.into_iter().map(received).collect())
     };
     cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
-    assert!(told("1").is_none(), "nothing is remembered unless it is wanted");
+    assert!(received("1").is_none(), "no history without a guard");
     let history = cache.remember(3);
-    assert_eq!(told("1").unwrap(), [""; 0]);
+    assert_eq!(received("1").unwrap(), [""; 0]);
     cache.upsert(Arc::new(pod_at("a", 2))).unwrap();
     let b = Arc::new(pod_at("b", 3));
     cache.transaction(vec![(key("b"), Some(b.clone())), (key("none"), None)], "3");
     cache.delete(&key("a"), "4");
-    assert_eq!(told("1").unwrap(), ["a 1>2 @2", "b ->3 @3", "a 2>- @4"]);
-    assert_eq!(told("3").unwrap(), ["a 2>- @4"]);
+    assert_eq!(received("1").unwrap(), ["a 1>2 @2", "b ->3 @3", "a 2>- @4"]);
+    assert_eq!(received("3").unwrap(), ["a 2>- @4"]);
     cache.replace(vec![b, Arc::new(pod_at("c", 5))], "6");
-    assert_eq!(told("2").unwrap(), ["b ->3 @3", "a 2>- @4", "c ->5 @6"], "what a list brings again is no change");
-    assert!(told("1").is_none() && told("x").is_none());
+    assert_eq!(received("2").unwrap(), ["b ->3 @3", "a 2>- @4", "c ->5 @6"], "unchanged objects are not changes");
+    assert!(received("1").is_none() && received("x").is_none());
     cache.replace(Vec::new(), "5");
-    assert_eq!(told("5").unwrap(), [""; 0], "the server has begun anew");
-    assert!(told("4").is_none());
+    assert_eq!(received("5").unwrap(), [""; 0], "the history went back");
+    assert!(received("4").is_none());
     drop(history);
-    assert!(told("6").is_none());
+    assert!(received("6").is_none());
 }

@@ -1,4 +1,4 @@
-//! How much an informer does in one go, while other tasks of its runtime wait.
+//! How much work an informer does before other tasks of its runtime run.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ fn many(count: usize) -> Collection<Pod> {
     (0..count).map(|number| pod(&number.to_string(), "")).collect()
 }
 
-/// Runs `work` beside a task that always wants to run. Returns how far `counter` came at most in one turn of another task.
+/// Runs `work` beside a task that is always ready. Returns the largest increase of `counter` between two runs of that
+/// task.
 async fn most_in_one_go(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
@@ -34,7 +35,7 @@ async fn most_in_one_go(counter: impl Fn() -> usize + Send + 'static, work: impl
     tokio::task::yield_now().await;
     work.await;
     over.store(true, Ordering::Relaxed);
-    // tokio resumes tasks that have yielded in an order that turns round each time, so another task may have had two turns in a row.
+    // tokio resumes tasks that have yielded in alternating order, so another task may have run twice in a row.
     watching.await.unwrap().div_ceil(2)
 }
 
@@ -51,7 +52,7 @@ async fn change_all(source: &Collection<Pod>, informer: &SharedInformer<Pod>, co
 }
 
 #[tokio::test]
-async fn index_functions_are_called_16_times_in_one_go_at_most() {
+async fn index_functions_run_16_times_before_yielding() {
     for indexes in [1, 3] {
         let source = many(500);
         let informer = started(&source, InformerConfig::default()).await;
@@ -74,7 +75,7 @@ async fn index_functions_are_called_16_times_in_one_go_at_most() {
 }
 
 #[tokio::test]
-async fn transforms_are_called_16_times_in_one_go_at_most() {
+async fn transforms_run_16_times_before_yielding() {
     let calls = Arc::new(AtomicUsize::new(0));
     let (counted, here) = (calls.clone(), std::thread::current().id());
     let transform: Transform<Pod> = Arc::new(move |_: &mut Pod| {
@@ -97,14 +98,14 @@ async fn transforms_are_called_16_times_in_one_go_at_most() {
 }
 
 #[tokio::test]
-async fn subscribers_are_told_544_changes_in_one_go_at_most() {
+async fn subscribers_receive_544_changes_before_yielding() {
     for subscribers in [1, 100, 2000] {
         let source = many(100);
         let informer = started(&source, InformerConfig::default()).await;
         let mut subscriptions: Vec<_> = (0..subscribers).map(|_| informer.subscribe_ordered(1 << 20)).collect();
         subscriptions.iter_mut().for_each(|events| while events.try_next().is_some() {});
-        let told = informer.clone();
-        let counter = move || told.subscriptions().iter().map(|status| status.depth).sum();
+        let received = informer.clone();
+        let counter = move || received.subscriptions().iter().map(|status| status.depth).sum();
         let waits = async {
             change_all(&source, &informer, 100).await;
             while subscriptions.iter().any(|events| events.len() < 100) {
@@ -112,14 +113,14 @@ async fn subscribers_are_told_544_changes_in_one_go_at_most() {
             }
         };
         let most = most_in_one_go(counter, waits).await;
-        // 512 and what is left of the batch of 32 events that reaches that.
-        assert!((1..=544).contains(&most), "{most} changes told in one go to {subscribers} subscribers");
+        // 512 and the rest of the batch of 32 events that reaches it.
+        assert!((1..=544).contains(&most), "{most} changes delivered in one go to {subscribers} subscribers");
     }
 }
 
-/// As any resource of tokio does: 128 times in one go.
+/// As for any resource of tokio: 128 times in a row.
 #[tokio::test]
-async fn a_listener_that_has_much_waiting_leaves_others_their_turn() {
+async fn listener_with_a_backlog_yields() {
     let source = many(5000);
     let informer = started(&source, InformerConfig::default()).await;
     let mut events = informer.subscribe();
@@ -138,7 +139,7 @@ async fn a_listener_that_has_much_waiting_leaves_others_their_turn() {
     assert!((1..=128).contains(&most), "{most} events in one go");
 }
 
-/// A program may fill tokio's pool for blocking work with work of its own.
+/// A program may fill tokio's pool for blocking work with its own work.
 #[test]
 fn a_full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -184,9 +185,9 @@ async fn a_few_of_many_namespaces_are_listed_at_once() {
     }
 }
 
-/// Streams that do not end keep the others waiting until they are given up, and not longer.
+/// Endless streams delay others only until they are given up.
 #[tokio::test(start_paused = true)]
-async fn lists_without_an_end_do_not_keep_others_waiting_for_ever() {
+async fn endless_lists_do_not_block_other_lists() {
     let source = Collection::<Pod>::default();
     source.faults().next_of(Verb::List, vec![Outcome::Lost; 16]);
     source.faults().next_of(Verb::Watch, vec![Outcome::NoBookmark; 16]);
@@ -236,7 +237,7 @@ async fn a_request_without_an_answer_fails_in_time() {
     }
 }
 
-/// Of a page that is decoded, or of a source that is slow, nothing is said by the deadline.
+/// The deadline does not apply while a page is decoded or a source sends slowly.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_brings_something_has_no_deadline() {
     let parts = || {

@@ -1,4 +1,4 @@
-//! What an informer says of itself.
+//! The state of an informer.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
 use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
-/// How many objects of its list have come, and how many have not.
+/// The number of objects of a list that were received, and that remain.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
     match state {
         InformerState::Listing { progress } | InformerState::Streaming { progress } => {
@@ -31,7 +31,7 @@ fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
 }
 
 #[test]
-fn the_progress_of_a_list_is_what_came_and_what_the_server_says_is_left() {
+fn list_progress_counts_received_and_remaining() {
     let mut rig = Rig::new();
     assert_eq!(progress(&rig.reflector.state()), Some((0, None)));
     let mut page = |remaining| {
@@ -41,7 +41,7 @@ fn the_progress_of_a_list_is_what_came_and_what_the_server_says_is_left() {
         progress(&rig.reflector.state())
     };
     assert_eq!(page(Some(3)), Some((2, Some(3))));
-    assert_eq!(page(Some(-1)), Some((4, None)), "what makes no sense is not told");
+    assert_eq!(page(Some(-1)), Some((4, None)), "an invalid count is ignored");
     assert_eq!(page(None), Some((6, None)));
 }
 
@@ -56,7 +56,7 @@ fn the_progress_of_a_streaming_list_is_what_came() {
 }
 
 #[test]
-fn what_is_synced_says_up_to_where() {
+fn synced_state_has_the_revision() {
     let mut rig = Rig::watching(5);
     let version = |rig: &Rig| match rig.reflector.state() {
         InformerState::Synced { resource_version } => resource_version,
@@ -68,7 +68,7 @@ fn what_is_synced_says_up_to_where() {
 }
 
 #[test]
-fn a_resource_that_is_not_there_is_told_from_other_failures_and_waited_for() {
+fn missing_resource_is_a_distinct_retried_failure() {
     let not_there = || failure(404, Reason::NotFound);
     let is_told = |rig: &Rig| matches!(rig.reflector.state().cause(), Some(ReflectorError::NoSuchResource(_)));
     let mut rig = Rig::new();
@@ -80,7 +80,7 @@ fn a_resource_that_is_not_there_is_told_from_other_failures_and_waited_for() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // It goes while it is watched, and comes again. Nothing is taken back meanwhile.
+    // The resource is deleted while it is watched, and comes back. The cache keeps its objects meanwhile.
     rig.open();
     rig.pass(Duration::from_secs(1));
     rig.end();
@@ -96,7 +96,7 @@ fn a_resource_that_is_not_there_is_told_from_other_failures_and_waited_for() {
     assert!(rig.reflector.state().is_synced());
 
     let mut streaming = Rig::streaming();
-    assert_eq!(streaming.open_fails(not_there()), "LIST rv=0 limit=500", "it may be streams that it does not know");
+    assert_eq!(streaming.open_fails(not_there()), "LIST rv=0 limit=500", "streams may be unknown to the server");
     streaming.list_fails(not_there());
     assert!(is_told(&streaming));
 }
@@ -127,7 +127,7 @@ async fn the_progress_within_a_page_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_on_wakes_nobody() {
+async fn progress_does_not_wake_state_watches() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
@@ -140,7 +140,7 @@ async fn what_goes_on_wakes_nobody() {
     }
     let state = informer.state();
     assert!(matches!(&state, InformerState::Synced { resource_version } if resource_version == "11"), "{state:?}");
-    assert!(!states.has_changed(), "its version may change at any time");
+    assert!(!states.has_changed(), "a version change does not wake");
 
     source.break_watches(Break::Fails(expired()));
     settle().await;
@@ -157,27 +157,27 @@ async fn each_failure_and_each_new_try_wakes() {
     let mut states = informer.states();
     let begun = tokio::time::Instant::now().into_std();
     informer.start();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(state) = states.changed().await {
         match &state {
             InformerState::Degraded { cause, since, next_try } => {
                 assert_eq!(*since, begun);
                 let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
                 assert!(ahead.is_none_or(|ahead| (800..=3200).contains(&ahead)), "{ahead:?}");
-                told.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
+                received.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
             }
             InformerState::Synced { .. } => break,
             _ => {}
         }
     }
-    assert_eq!(told, ["false true", "true true", "true false"]);
+    assert_eq!(received, ["false true", "true true", "true false"]);
     drop(informer);
     let end = states.wait_for(InformerState::has_ended).await.unwrap();
     assert!(matches!(end, InformerState::Stopped { cause: StopCause::ShutDown }), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_goes_takes_nothing_out_of_the_cache_until_a_list_says_so() {
+async fn deleted_definition_keeps_the_cache_until_a_list() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -199,18 +199,18 @@ async fn a_resource_that_goes_takes_nothing_out_of_the_cache_until_a_list_says_s
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs a program that a lock would stop, on a thread of its own.
+/// Runs code that a lock would block, on a thread of its own.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(program());
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[test]
-fn a_state_that_is_kept_over_an_await_stops_nobody() {
+fn held_state_does_not_block_the_informer() {
     ends(|| async {
         let source = pods(&["a"]);
         let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -226,7 +226,7 @@ fn a_state_that_is_kept_over_an_await_stops_nobody() {
 }
 
 #[test]
-fn a_condition_on_the_state_may_ask_for_the_state() {
+fn state_condition_may_read_the_state() {
     ends(|| async {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
         let mut states = informer.states();
@@ -237,7 +237,7 @@ fn a_condition_on_the_state_may_ask_for_the_state() {
     });
 }
 
-/// A waker is a user's code.
+/// A waker is user code.
 struct Asks {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,
@@ -260,7 +260,7 @@ impl Wake for Asks {
 }
 
 #[test]
-fn who_waits_for_a_state_is_woken_under_no_lock() {
+fn state_wakers_run_without_locks() {
     ends(|| async {
         let namespaces = Namespaces::new(["ns"]);
         let source = pods(&["a"]);
@@ -283,10 +283,10 @@ fn who_waits_for_a_state_is_woken_under_no_lock() {
     });
 }
 
-/// It is woken as the write ends, in the midst of those who subscribed.
+/// The waker runs at the end of a write, while subscribers are notified.
 #[test]
-fn who_subscribed_during_a_write_is_woken_under_no_lock() {
-    let (tell, told) = mpsc::channel();
+fn subscriber_wakers_run_without_locks() {
+    let (tell, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let source = pods(&["a"]);
@@ -321,7 +321,7 @@ fn who_subscribed_during_a_write_is_woken_under_no_lock() {
         assert!(events.try_next().is_some() && events.try_next().is_some());
         tell.send(())
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The first state as a stream.
+//! Streaming lists.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn added(rig: &mut Rig, name: &str, revision: u64) -> String {
 }
 
 #[test]
-fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
+fn stream_is_a_list_until_its_bookmark() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.asks(), "WATCH rv= initial");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
@@ -28,7 +28,7 @@ fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
     rig.receive(WatchEvent::Modified(pod_at("a", 4)));
     rig.receive(WatchEvent::Deleted(pod_at("b", 5)));
     rig.bookmark(5, false);
-    assert!(rig.outputs.is_empty(), "only the annotated bookmark ends it");
+    assert!(rig.outputs.is_empty(), "only the annotated bookmark ends the stream");
     assert_eq!(rig.reflector.resource_version(), "");
     assert_eq!(rig.bookmark(6, true), "READ");
     assert_eq!(rig.outputs, ["replaced [a c] at 6"]);
@@ -41,7 +41,7 @@ fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
 }
 
 #[test]
-fn what_is_deleted_while_a_stream_goes_on_leaves_the_others_as_they_are() {
+fn deletion_during_a_stream_keeps_other_objects() {
     let mut rig = Rig::streaming();
     rig.open();
     for name in ["a", "b", "c", "d", "e"] {
@@ -60,7 +60,7 @@ fn what_is_deleted_while_a_stream_goes_on_leaves_the_others_as_they_are() {
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_for_a_stream_again() {
+fn busy_server_is_asked_for_a_stream_again() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(too_many_requests()), "SLEEP 800");
     assert_eq!(rig.wake(), "WATCH rv= initial");
@@ -72,21 +72,21 @@ fn a_server_that_is_busy_is_asked_for_a_stream_again() {
     assert_eq!(rig.wake(), "WATCH rv= initial");
     rig.open();
     rig.bookmark(2, true);
-    assert_eq!(rig.outputs, ["replaced [] at 2"], "nothing of the broken stream is left");
+    assert_eq!(rig.outputs, ["replaced [] at 2"], "no object of the broken stream");
 }
 
 #[test]
-fn a_stream_that_is_refused_gives_way_to_a_list_in_this_round() {
+fn refused_stream_is_replaced_by_a_list() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(failure(500, Reason::InternalError)), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a"], 5), "WATCH rv=5");
     rig.open();
     rig.receive_error(expired());
-    assert_eq!(rig.wake(), "WATCH rv=5 initial", "the next round tries again");
+    assert_eq!(rig.wake(), "WATCH rv=5 initial", "the next round streams again");
 }
 
 #[test]
-fn a_stream_that_is_refused_with_a_time_to_wait_is_asked_for_again_then() {
+fn stream_is_retried_after_retry_after() {
     let mut status = Status::failure(503, Reason::ServiceUnavailable, "starting");
     status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
     let mut rig = Rig::streaming();
@@ -95,7 +95,7 @@ fn a_stream_that_is_refused_with_a_time_to_wait_is_asked_for_again_then() {
 }
 
 #[test]
-fn a_server_that_does_not_know_of_streams_is_not_asked_twice_in_a_while() {
+fn streams_pause_for_a_server_without_support() {
     for reason in [Reason::Invalid, Reason::BadRequest] {
         let mut rig = Rig::streaming();
         assert_eq!(rig.open_fails(failure(422, reason.clone())), "LIST rv=0 limit=500");
@@ -115,12 +115,12 @@ fn a_server_that_does_not_know_of_streams_is_not_asked_twice_in_a_while() {
         rig.open();
         rig.pass(Duration::from_secs(1199));
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "LIST rv=5 limit=0", "the next time for twice as long");
+        assert_eq!(rig.wake(), "LIST rv=5 limit=0", "the second pause is twice as long");
     }
 }
 
 #[test]
-fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
+fn finished_stream_resets_the_stream_pauses() {
     let mut rig = Rig::streaming();
     for _ in 0..3 {
         rig.open();
@@ -129,7 +129,7 @@ fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
         rig.open();
         rig.pass(Duration::from_secs(600));
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "WATCH rv=5 initial", "always after the shortest pause");
+        assert_eq!(rig.wake(), "WATCH rv=5 initial", "after the shortest pause");
         rig.open();
         rig.bookmark(5, true);
         rig.receive_error(expired());
@@ -138,7 +138,7 @@ fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
 }
 
 #[test]
-fn a_stream_that_brings_nothing_new_for_too_long_gives_way_to_a_list() {
+fn idle_stream_is_replaced_by_a_list() {
     let mut rig = Rig::with(ReflectorConfig {
         streaming_list: true,
         streaming_list_idle_timeout: Duration::from_secs(20),
@@ -149,23 +149,23 @@ fn a_stream_that_brings_nothing_new_for_too_long_gives_way_to_a_list() {
     for (number, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
         rig.pass(Duration::from_secs(19));
         added(&mut rig, name, number as u64);
-        assert_eq!(rig.until(), rig.now + Duration::from_secs(20), "what is new puts it off");
+        assert_eq!(rig.until(), rig.now + Duration::from_secs(20), "new objects extend the deadline");
     }
     let last = rig.now;
     rig.pass(Duration::from_secs(19));
     rig.receive(WatchEvent::Modified(pod_at("a", 9)));
     rig.bookmark(9, false);
-    assert_eq!(rig.until(), last + Duration::from_secs(20), "what goes on beside the list does not");
+    assert_eq!(rig.until(), last + Duration::from_secs(20), "other events do not extend it");
     assert_eq!(rig.time_out(), "LIST rv=0 limit=500");
     assert_eq!(rig.errors, ["the server did not finish a streaming list"]);
     rig.list(&["a"], 5);
     rig.open();
     rig.receive_error(expired());
-    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "it is not asked again at once");
+    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "streams pause");
 }
 
 #[test]
-fn a_stream_that_always_has_something_ready_is_given_up_as_well() {
+fn busy_stream_times_out_as_well() {
     let mut rig = Rig::streaming();
     rig.open();
     added(&mut rig, "a", 1);
@@ -187,12 +187,12 @@ fn a_stream_that_always_has_something_ready_is_given_up_as_well() {
     let mut late = Rig::streaming();
     late.open();
     late.pass(Duration::from_secs(61));
-    assert_eq!(late.bookmark(5, true), "READ", "what is complete is taken");
+    assert_eq!(late.bookmark(5, true), "READ", "a complete list is accepted");
     assert_eq!(late.outputs, ["replaced [] at 5"]);
 }
 
 #[test]
-fn streams_that_end_early_are_not_asked_for_without_end() {
+fn early_ended_streams_are_given_up() {
     let mut rig = Rig::streaming();
     for _ in 0..2 {
         rig.open();
@@ -211,7 +211,7 @@ fn streams_that_end_early_are_not_asked_for_without_end() {
     for _ in 0..5 {
         anew.open();
         anew.pass(Duration::from_secs(2));
-        assert_eq!(anew.end(), "WATCH rv= initial", "each round has its own count");
+        assert_eq!(anew.end(), "WATCH rv= initial", "the count is per round");
         anew.open_fails(failure(500, Reason::InternalError));
         anew.list_fails(failure(500, Reason::InternalError));
         assert_eq!(anew.wake(), "WATCH rv= initial");
@@ -219,7 +219,7 @@ fn streams_that_end_early_are_not_asked_for_without_end() {
 }
 
 #[test]
-fn a_stream_at_a_revision_that_is_lost_begins_at_the_newest() {
+fn stream_at_a_lost_revision_restarts_at_newest() {
     for lost in [expired(), too_large()] {
         let mut rig = Rig::streaming();
         rig.open();

@@ -1,4 +1,4 @@
-//! What a subscription costs, what it holds back, and how it is told of.
+//! The cost and the backlog of subscriptions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 }
 
 thread_local! {
-    /// How often somebody has looked at an object.
+    /// The number of calls of an object's metadata.
     static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// Which informer is looked at by objects that are asked or dropped.
+    /// The informer that objects read when they are asked or dropped.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 
@@ -58,7 +58,7 @@ struct Nosy {
 }
 
 impl Nosy {
-    /// Needs the locks of the informer, of its subscriptions and of its store.
+    /// Takes the locks of the informer, its subscriptions and its store.
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
@@ -90,21 +90,21 @@ impl Drop for Nosy {
     }
 }
 
-/// On a thread of its own, since it may wait for itself.
+/// On a thread of its own, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run());
         _ = tell.send(());
     });
-    let ended = told.recv_timeout(Duration::from_secs(30));
-    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "it waits for itself");
+    let ended = received.recv_timeout(Duration::from_secs(30));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "deadlock");
     thread.join().unwrap();
 }
 
 #[test]
-fn no_object_is_dropped_under_a_lock_of_a_subscription() {
+fn subscription_drops_objects_without_its_lock() {
     async fn drops() {
         let source = Collection::<Nosy>::default();
         let put = |uid: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": uid}}));
@@ -120,7 +120,7 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // The state that the listener knows is nobody's now but the queue's, which will not tell it.
+            // Only the queue still has the state that the listener knows, and will not deliver it.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
             } else {
@@ -139,7 +139,7 @@ fn no_object_is_dropped_under_a_lock_of_a_subscription() {
 }
 
 #[test]
-fn no_object_is_dropped_under_a_lock_of_one_who_has_not_begun_to_listen() {
+fn unread_subscription_drops_objects_without_its_lock() {
     async fn drops() {
         let source = Collection::<Nosy>::default();
         let put = |name: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": "1"}}));
@@ -149,7 +149,7 @@ fn no_object_is_dropped_under_a_lock_of_one_who_has_not_begun_to_listen() {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
-        // What comes of them waits until the listener has heard of the first, and is nobody's but the queue's then.
+        // Their changes wait until the listener has read the first object, and only the queue has them.
         for name in ["b", "c"] {
             put(name);
             settle().await;
@@ -182,7 +182,7 @@ fn no_object_is_asked_under_a_lock() {
             LOOKED_AT.set(Some(informer.clone()));
             informer.start();
             informer.wait_for_sync().await.unwrap();
-            // Changes of what waits to be told, and of what was told: of one object, and of the next one by its name.
+            // Changes of waiting and of delivered objects: updates, and re-creations of the same name.
             for _ in 0..2 {
                 for uid in ["1", "1", "2", "1"] {
                     ["a", "d"].iter().for_each(|name| put(name, uid));
@@ -194,7 +194,7 @@ fn no_object_is_asked_under_a_lock() {
                     while events.try_next().is_some() {}
                 }
             }
-            // Those that nobody saw, in a list that has the others as they are known.
+            // Unobserved changes, in a list that contains the others unchanged.
             source.break_watches(Break::Silent);
             put("b", "1");
             put("e", "1");
@@ -215,7 +215,7 @@ fn no_object_is_asked_under_a_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_subscribe_and_to_be_reminded_cost_the_same_however_much_there_is() {
+async fn subscribe_and_resync_have_constant_cost() {
     const OBJECTS: usize = 300;
     let looks = |subscribers: usize| async move {
         let source = Collection::<Watched>::default();
@@ -243,7 +243,7 @@ async fn to_subscribe_and_to_be_reminded_cost_the_same_however_much_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
+async fn change_before_delivery_is_delivered_once() {
     let source = pods(&["changed", "gone", "anew", "same"]);
     let informer = synced(&source).await;
     let mut late = informer.subscribe();
@@ -257,17 +257,17 @@ async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
     source.put(pod("anew", ""));
     source.put(pod("new", ""));
     settle().await;
-    let told = drain(&mut late).await;
-    let (initial, later) = told.split_at(2);
-    assert!(initial == ["A! changed@6", "A! same@4"] || initial == ["A! same@4", "A! changed@6"], "{told:?}");
+    let received = drain(&mut late).await;
+    let (initial, later) = received.split_at(2);
+    assert!(initial == ["A! changed@6", "A! same@4"] || initial == ["A! same@4", "A! changed@6"], "{received:?}");
     let mut later = later.to_vec();
     later.sort();
-    assert_eq!(later, ["A anew@9", "A new@10"], "another object by a name is none of the beginning");
+    assert_eq!(later, ["A anew@9", "A new@10"], "a re-created object is not initial");
     assert!(late.has_synced());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
+async fn subscriber_during_a_write_receives_everything_once() {
     let source = pods(&["a"]);
     let known = Arc::<Mutex<Option<SharedInformer<Pod>>>>::default();
     let subscriptions: Arc<Mutex<Vec<Subscription<Pod>>>> = Arc::default();
@@ -298,7 +298,7 @@ async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
     informer.shutdown().await;
     known.lock().unwrap().take();
     let subscriptions = std::mem::take(&mut *subscriptions.lock().unwrap());
-    assert!(subscriptions.len() >= 6, "before each of three writes, and during it");
+    assert!(subscriptions.len() >= 6, "before and during three writes");
     for mut events in subscriptions {
         let mut known = BTreeMap::new();
         while let Some(event) = events.next().await {
@@ -314,7 +314,7 @@ async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_changes_an_object_at_an_equal_version_is_told() {
+async fn update_at_an_equal_version_is_delivered() {
     let a = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": node});
     let (listed, modified) = (a("before"), a("after"));
     let source = Scripted::new(
@@ -327,12 +327,12 @@ async fn a_watch_that_changes_an_object_at_an_equal_version_is_told() {
     assert!(matches!(events.next().await, Some(ResourceEvent::Added { object, .. }) if object.node == "before"));
     settle().await;
     assert_eq!(informer.lister().list()[0].node, "after");
-    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was told") };
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("no event") };
     assert_eq!((old.node.as_str(), new.node.as_str()), ("before", "after"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_each_change_gets_each_in_the_order_of_all() {
+async fn ordered_subscription_delivers_each_change_in_order() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut each, mut merged) = (informer.subscribe_ordered(100), informer.subscribe());
@@ -341,8 +341,8 @@ async fn who_wants_each_change_gets_each_in_the_order_of_all() {
         source.put(pod(name, ""));
     }
     source.remove(&key("c"));
-    let told = drain(&mut each).await;
-    assert_eq!(told[2..], ["U a@1..3", "U b@2..4", "U a@3..5", "A c@6", "D c@7"], "after what was at the beginning");
+    let received = drain(&mut each).await;
+    assert_eq!(received[2..], ["U a@1..3", "U b@2..4", "U a@3..5", "A c@6", "D c@7"], "after the initial objects");
     assert_eq!(drain(&mut merged).await, ["U a@1..5", "U b@2..4"]);
 
     source.break_watches(Break::Silent);
@@ -351,12 +351,12 @@ async fn who_wants_each_change_gets_each_in_the_order_of_all() {
     source.compact();
     source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(drain(&mut each).await, ["D? a@5", "A a@9"], "another object by the same name");
+    assert_eq!(drain(&mut each).await, ["D? a@5", "A a@9"], "another object of that name");
     assert_eq!(each.status().joined, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_without_room_joins_the_last_one_of_its_key() {
+async fn change_beyond_the_bound_merges_with_its_key() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe_ordered(2);
@@ -369,16 +369,16 @@ async fn a_change_without_room_joins_the_last_one_of_its_key() {
     assert_eq!((status.depth, status.joined), (3, 2));
     assert_eq!(events.try_next().map(|event| shorthand(&event)).unwrap(), "U a@1..7");
     source.put(pod("a", ""));
-    assert_eq!(drain(&mut events).await, ["U b@2..4", "A c@6", "U a@7..8"], "it has not caught up");
+    assert_eq!(drain(&mut events).await, ["U b@2..4", "A c@6", "U a@7..8"], "still behind");
     for name in ["b", "b"] {
         source.put(pod(name, ""));
     }
-    assert_eq!(drain(&mut events).await, ["U b@4..9", "U b@9..10"], "and now it is");
+    assert_eq!(drain(&mut events).await, ["U b@4..9", "U b@9..10"], "caught up");
     assert_eq!(events.status().joined, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reminder_comes_after_the_news_and_not_of_what_has_changed() {
+async fn resync_follows_changes_and_skips_changed_objects() {
     let source = pods(&["a", "b", "c"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -393,7 +393,7 @@ async fn a_reminder_comes_after_the_news_and_not_of_what_has_changed() {
     let first = events.try_next().map(|event| shorthand(&event)).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut rest = drain(&mut events).await;
-    assert_eq!(rest.len(), 2, "who is not through with a round has no other");
+    assert_eq!(rest.len(), 2, "no second round before the first ends");
     rest.push(first);
     rest.sort();
     assert_eq!(rest, ["U a@4..4", "U c@3..3", "U d@6..6"]);
@@ -411,7 +411,7 @@ async fn how_subscribers_keep_up_shows() {
     settle().await;
     source.put(pod("c", "2"));
     drain(&mut quick).await;
-    let [of_quick, of_slow] = &informer.subscriptions()[..] else { panic!("there are two") };
+    let [of_quick, of_slow] = &informer.subscriptions()[..] else { panic!("two subscriptions") };
     assert_eq!((of_quick.depth, of_quick.age, of_quick.joined, of_quick.has_synced), (0, None, 1, true));
     assert_eq!((of_slow.depth, of_slow.joined, of_slow.has_synced), (2, 1, false));
     assert!(of_slow.age.unwrap() >= Duration::from_secs(30), "{of_slow:?}");
@@ -424,7 +424,7 @@ async fn how_subscribers_keep_up_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
+async fn newest_subscription_keeps_only_the_newest_state() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let mut newest = informer.subscribe_newest();
@@ -441,7 +441,7 @@ async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
     let old = Arc::downgrade(&informer.lister().get(&key("a")).unwrap());
     source.put(pod("a", ""));
     settle().await;
-    assert!(old.upgrade().is_none(), "what was before is not kept for it");
+    assert!(old.upgrade().is_none(), "the old state is not kept");
     source.put(pod("a", ""));
     source.remove(&key("b"));
     source.put(pod("c", ""));
@@ -449,7 +449,7 @@ async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
+async fn observed_deletion_keeps_its_final_state_despite_recreation() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let (mut merged, mut each) = (informer.subscribe(), informer.subscribe_ordered(10));

@@ -1,4 +1,4 @@
-//! Pods, and a source of them that fails on demand.
+//! Pods, and a source of pods with faults on demand.
 
 pub(crate) mod replicas;
 pub(crate) mod reshaping;
@@ -21,12 +21,12 @@ pub(crate) struct Pod {
 
 pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
 
-/// A pod of the namespace `ns`.
+/// A pod in the namespace `ns`.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// A source of such pods, which are there at revisions 1 and so on.
+/// A source of pods at revisions 1 and so on.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }
@@ -35,7 +35,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// All pods as they were after that revision.
+/// All pods at that revision.
 pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<ObjectKey, Pod> {
     source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
 }
@@ -50,17 +50,17 @@ pub(crate) fn empty() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::End }
 }
 
-/// A watch that says nothing, not even what it should, and does not end.
+/// A watch that is silent and does not end.
 pub(crate) fn silent() -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
-/// A watch that is opened well, and fails at once.
+/// A watch that is opened and then fails at once.
 pub(crate) fn event(error: ApiError) -> Outcome {
     Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
 
-/// A pod as it is at a revision.
+/// A pod at a revision.
 pub(crate) fn pod_at(name: &str, revision: u64) -> Pod {
     let mut pod = pod(name, "");
     pod.metadata.resource_version = revision.to_string();
@@ -104,20 +104,20 @@ pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     }
 }
 
-/// All events that are there once everything has come to rest; in order.
+/// All events once the informer is idle, in order.
 pub(crate) async fn drain(events: &mut Subscription<Pod>) -> Vec<String> {
     settle().await;
     std::iter::from_fn(|| events.try_next()).map(|event| shorthand(&event)).collect()
 }
 
-/// The same, sorted where the order is free.
+/// The same, sorted if the order is undefined.
 pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> {
     let mut drained = drain(events).await;
     drained.sort();
     drained
 }
 
-/// Lets every task run until it waits for something. With a paused clock, no time to speak of passes.
+/// Lets each task run until it waits. With a paused clock, practically no time passes.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -9,7 +9,7 @@ use pintle_testing::Collection;
 use crate::support::{Pod, pod, pods, settle, shorthand};
 
 #[tokio::test]
-async fn a_channel_brings_everything_to_several_threads_and_ends_with_the_informer() {
+async fn channel_feeds_several_threads_until_the_end() {
     let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
     let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let informer = SharedInformer::new(source, InformerConfig::default());
@@ -20,11 +20,11 @@ async fn a_channel_brings_everything_to_several_threads_and_ends_with_the_inform
         std::thread::spawn(move || events.iter().map(|event| event.object().metadata.name.clone()).collect::<Vec<_>>())
     });
     informer.start();
-    assert!(synced.synced().await, "all has gone into the channel");
+    assert!(synced.synced().await, "all initial events are in the channel");
     informer.shutdown().await;
-    let mut told: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    told.sort();
-    assert_eq!(told, names);
+    let mut received: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    received.sort();
+    assert_eq!(received, names);
     assert_eq!(channel.status().depth, 0);
 }
 
@@ -34,68 +34,68 @@ async fn a_channel_that_is_dropped_takes_nothing_more() {
     let never = informer.subscribe().into_channel(1).unwrap();
     let mut idle = never.sync_handle();
     drop(never);
-    assert!(!idle.synced().await, "a thread that waited for an event has ended");
+    assert!(!idle.synced().await, "the thread that waited for an event has ended");
     let full = informer.subscribe().into_channel(1).unwrap();
     let (mut handle, events) = (full.sync_handle(), full.receiver().clone());
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let mut told = vec![events.recv().unwrap()];
+    let mut received = vec![events.recv().unwrap()];
     drop(full);
-    assert!(!handle.synced().await, "a thread that waited for room has ended");
-    told.extend(events.iter());
-    assert!(told.len() < 3, "{told:?}");
+    assert!(!handle.synced().await, "the thread that waited for space has ended");
+    received.extend(events.iter());
+    assert!(received.len() < 3, "{received:?}");
     settle().await;
     assert!(informer.subscriptions().is_empty());
 }
 
-/// A handler that tells of each call, and ends it when it is let.
+/// A handler that reports each call and returns when it is allowed to.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
-    let ((told, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
+    let ((received, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
     let let_go = std::sync::Mutex::new(let_go);
     let handler = move |event: &ResourceEvent<Pod>| {
-        told.send(shorthand(event)).unwrap();
-        let_go.lock().unwrap().recv().expect("wanted, where nobody lets it go");
+        received.send(shorthand(event)).unwrap();
+        let_go.lock().unwrap().recv().expect("expected by the test");
     };
-    (informer.handle_on_thread(informer.subscribe(), handler).unwrap(), tells, lets)
+    (informer.subscribe().handle_on_thread(handler).unwrap(), tells, lets)
 }
 
 #[tokio::test]
-async fn a_handler_with_a_thread_of_its_own_may_block_and_holds_up_nobody() {
+async fn handler_thread_may_block_without_delaying_others() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
     let (mut guard, tells, lets) = blocking(&informer);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let mut told = vec![tells.recv().unwrap()];
-    assert!(!guard.has_synced(), "it is at work on the first one");
+    let mut received = vec![tells.recv().unwrap()];
+    assert!(!guard.has_synced(), "the first call is in progress");
     lets.send(()).unwrap();
-    told.push(tells.recv().unwrap());
-    assert!(!guard.has_synced(), "it is at work on the last one");
+    received.push(tells.recv().unwrap());
+    assert!(!guard.has_synced(), "the last call is in progress");
     lets.send(()).unwrap();
     assert!(guard.synced().await);
-    told.sort();
-    assert_eq!(told, ["A! a@1", "A! b@2"]);
+    received.sort();
+    assert_eq!(received, ["A! a@1", "A! b@2"]);
     guard.remove().await;
-    assert!(tells.recv().is_err(), "the handler is gone");
+    assert!(tells.recv().is_err(), "the handler was dropped");
 }
 
 #[tokio::test]
-async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_a_panic() {
+async fn handler_removal_waits_only_for_its_call() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
     let ((calm, of_calm, lets), (panics, of_panics, nobody_lets)) = (blocking(&informer), blocking(&informer));
     informer.start();
     informer.wait_for_sync().await.unwrap();
     of_calm.recv().unwrap();
     of_panics.recv().unwrap();
-    drop(informer.handle_on_thread(informer.subscribe(), |_: &ResourceEvent<Pod>| {}).unwrap());
+    drop(informer.subscribe().handle_on_thread(|_: &ResourceEvent<Pod>| {}).unwrap());
     let mut removal = Box::pin(calm.remove());
     tokio::select! {
         biased;
-        () = &mut removal => panic!("its call is under way"),
+        () = &mut removal => panic!("a call is in progress"),
         () = settle() => {}
     }
     lets.send(()).unwrap();
     removal.await;
-    assert!(of_calm.recv().is_err(), "no other call followed");
+    assert!(of_calm.recv().is_err(), "no other call follows");
 
     drop(nobody_lets);
     panics.remove().await;
@@ -103,7 +103,7 @@ async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_
 }
 
 #[test]
-fn after_the_end_nothing_is_told_even_of_a_write_that_was_under_way() {
+fn nothing_is_delivered_after_the_end() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let source: Collection<Pod> = (0..1000).map(|number| pod(&number.to_string(), "")).collect();
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -128,23 +128,23 @@ fn after_the_end_nothing_is_told_even_of_a_write_that_was_under_way() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     lets.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The write is done; what tells of it comes right after.
+    // The write is complete, and its notifications follow.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for what comes soon, or never.
+/// Waits for a condition that is met soon or never.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !check() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not come");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "timeout");
         std::thread::yield_now();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shutdown_waits_for_a_task_that_is_being_started() {
+async fn shutdown_waits_for_a_starting_task() {
     for _ in 0..500 {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
         let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));

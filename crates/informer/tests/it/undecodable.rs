@@ -1,4 +1,4 @@
-//! Objects that cannot be decoded: they are shown, and hold nobody up.
+//! Objects that cannot be decoded are listed, and do not affect others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,12 +20,12 @@ fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
     source
 }
 
-/// Puts a pod, or with a number for its node what is none.
+/// Stores a pod. With a number as its node, it is undecodable.
 fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) {
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }
 
-/// The server has lost track, and is listed anew.
+/// The revision expires, and the informer lists again.
 async fn expire(source: &Collection<Pod>) {
     source.compact();
     source.break_watches(Break::expired());
@@ -54,7 +54,7 @@ fn node(informer: &SharedInformer<Pod>, name: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_in_the_first_list_is_shown_and_the_others_are_there() {
+async fn undecodable_object_in_the_first_list_is_reported() {
     for streaming_list in [false, true] {
         let source = listing(&[("a", "1", "x".into()), ("b", "2", 7.into()), ("c", "3", "x".into())]);
         let (informer, mut events) = start(&source, streaming_list).await;
@@ -63,23 +63,23 @@ async fn one_in_the_first_list_is_shown_and_the_others_are_there() {
         assert_eq!(shown(&informer), ["ns/b@2"]);
 
         put(&source, "b", "2", "x");
-        assert_eq!(drain(&mut events).await, ["A b@8"], "it heals");
+        assert_eq!(drain(&mut events).await, ["A b@8"], "fixed");
         assert!(shown(&informer).is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_known_keeps_its_last_good_state_until_it_is_mended() {
+async fn undecodable_object_keeps_its_last_good_state() {
     let source = listing(&[("a", "1", "x".into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
     put(&source, "a", "1", 7);
     put(&source, "b", "2", "y");
-    assert_eq!(drain(&mut events).await, ["A b@9"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A b@9"], "no deletion is delivered");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
     expire(&source).await;
-    assert!(drain(&mut events).await.is_empty(), "nor by a list");
+    assert!(drain(&mut events).await.is_empty(), "also not after a list");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
     put(&source, "a", "1", "z");
@@ -88,14 +88,14 @@ async fn one_that_was_known_keeps_its_last_good_state_until_it_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_deleted_goes_from_the_cache_and_from_what_is_shown() {
+async fn deleted_undecodable_object_disappears() {
     let source = listing(&[("a", "1", "x".into()), ("b", "2", 7.into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
     put(&source, "a", "1", 7);
     source.remove(&key("a"));
     source.remove(&key("b"));
-    assert_eq!(drain(&mut events).await, ["D? a@1"], "the last state cannot be told");
+    assert_eq!(drain(&mut events).await, ["D? a@1"], "the last state is unknown");
     assert!(shown(&informer).is_empty() && informer.lister().is_empty());
 
     put(&source, "c", "3", 7);
@@ -108,7 +108,7 @@ async fn one_that_is_deleted_goes_from_the_cache_and_from_what_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_made_anew_is_another_object() {
+async fn recreated_undecodable_object_deletes_the_old_one() {
     let source = listing(&[("a", "1", "x".into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
@@ -122,7 +122,7 @@ async fn one_that_was_made_anew_is_another_object() {
     put(&source, "b", "other", 7);
     source.remove(&key("a"));
     expire(&source).await;
-    assert_eq!(drain(&mut events).await, ["D? b@9"], "also when a list tells it");
+    assert_eq!(drain(&mut events).await, ["D? b@9"], "also after a list");
     assert_eq!(shown(&informer), ["ns/b@10"]);
 }
 
@@ -144,7 +144,7 @@ async fn a_list_without_its_metadata_is_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
+async fn list_with_a_nameless_object_is_ignored() {
     let corrupt = AtomicBool::new(false);
     let list = move || match corrupt.swap(true, Ordering::Relaxed) {
         false => Ok(list(&[json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"})], "7")),
@@ -155,7 +155,7 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A! a@"], "no deletion is delivered");
     assert!(node(&informer, "a").is_some());
     let error = informer.state().cause().unwrap().to_string();
     assert!(
@@ -165,7 +165,7 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_the_event_of_a_nameless_object_nothing_is_concluded_and_the_resource_is_listed_again() {
+async fn event_of_a_nameless_object_causes_a_relist() {
     let lists = Arc::new(AtomicU32::new(0));
     let listed = lists.clone();
     let pod = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"});
@@ -183,14 +183,14 @@ async fn from_the_event_of_a_nameless_object_nothing_is_concluded_and_the_resour
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
     let error = degraded.cause().unwrap();
-    let told = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
-    assert!(error.to_string().contains(told), "{error}");
+    let received = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
+    assert!(error.to_string().contains(received), "{error}");
     let request = error.cause().unwrap().request.clone().unwrap();
     assert_eq!((&*request.method, request.path()), ("GET", "/api/v1/namespaces/ns/pods"));
     assert_eq!(lists.load(Ordering::Relaxed), 1);
 
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(lists.load(Ordering::Relaxed), 2);
-    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert_eq!(drain(&mut events).await, ["A! a@"], "no deletion is delivered");
     assert!(node(&informer, "a").is_some() && informer.state().is_synced());
 }

@@ -1,4 +1,4 @@
-//! Callers that share an informer leave each other alone.
+//! Callers that share an informer do not affect each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ fn reflector(change: impl FnOnce(&mut ReflectorConfig)) -> InformerConfig<Pod> {
     InformerConfig { reflector, ..InformerConfig::default() }
 }
 
-/// Each setting that only one value of can hold for an informer.
+/// Settings that can have only one value for each informer.
 fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
     let plain = InformerConfig::default;
     let minute = Duration::from_secs(600);
@@ -41,7 +41,7 @@ fn settings() -> Vec<(&'static str, InformerConfig<Pod>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_with_another_setting_gets_an_informer_of_its_own() {
+async fn caller_with_other_settings_gets_another_informer() {
     for (setting, config) in settings() {
         let source = pods(&["a"]);
         let factory = InformerFactory::new();
@@ -60,7 +60,7 @@ async fn callers_with_the_same_settings_share_an_informer() {
         seed: Some(7),
         ..reflector(|config| config.page_size = Some(7))
     };
-    // A caller that leaves these at their defaults takes what is there.
+    // A caller with default values accepts an existing informer.
     let any = reflector(|config| config.page_size = Some(7));
     let informers = [same(), same(), any].map(|config| factory.informer(source.clone(), config));
     assert_eq!(factory.unsynced(), ["mine"]);
@@ -92,7 +92,7 @@ async fn each_caller_has_its_own_resync_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_caller_hears_of_errors_for_as_long_as_it_uses_the_informer() {
+async fn error_handler_lasts_as_long_as_its_user() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let counts: [Arc<AtomicUsize>; 3] = Default::default();
     let ask = |number: usize| {
@@ -109,7 +109,7 @@ async fn each_caller_hears_of_errors_for_as_long_as_it_uses_the_informer() {
     assert_eq!(heard(), [1, 1, 1]);
     tokio::time::sleep(Duration::from_secs(10)).await;
 
-    // A lister is a use as good as a handle.
+    // A lister counts as a user like a handle.
     let _reads = second.lister();
     drop((second, third));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
@@ -125,7 +125,7 @@ fn by_siblings(informer: &SharedInformer<Pod>, lister: Lister<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_in_an_index_function_of_its_own_cache_does_not_keep_the_informer_running() {
+async fn lister_in_an_index_function_is_no_user() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let informer = factory.informer(source.clone(), InformerConfig::default());
     by_siblings(&informer, informer.lister());
@@ -139,7 +139,7 @@ async fn a_lister_in_an_index_function_of_its_own_cache_does_not_keep_the_inform
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_that_others_read_by_as_well_keeps_the_informer_running() {
+async fn lister_with_other_reads_keeps_the_informer_running() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let informer = factory.informer(source.clone(), InformerConfig::default());
     let lister = Arc::new(informer.lister());
@@ -156,7 +156,7 @@ async fn a_lister_that_others_read_by_as_well_keeps_the_informer_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_ended_keeps_nothing_of_its_index_functions() {
+async fn ended_informer_drops_its_index_functions() {
     let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
     let captured = Arc::new(());
     let alive = Arc::downgrade(&captured);
@@ -168,11 +168,11 @@ async fn an_informer_that_ended_keeps_nothing_of_its_index_functions() {
     let reads = informer.lister();
     informer.shutdown().await;
     assert!(alive.upgrade().is_none());
-    assert_eq!(reads.by_index("siblings", "0 ()").unwrap().len(), 1, "the index is there");
+    assert_eq!(reads.by_index("siblings", "0 ()").unwrap().len(), 1, "the index exists");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_user_of_a_shared_informer_cannot_change_its_namespaces() {
+async fn shared_informer_hides_its_namespaces() {
     let source = pods(&["a"]);
     let client = source.client("");
     let by_namespace = move |namespace: Option<&str>| match namespace {
@@ -203,14 +203,14 @@ async fn one_reader_cannot_end_the_history_of_another() {
     let more = theirs.remember(1);
     source.put(pod("c", ""));
     settle().await;
-    assert_eq!(changes(), Some(2), "the greater one counts");
+    assert_eq!(changes(), Some(2), "the greater bound applies");
     drop(history);
-    assert_eq!(changes(), None, "one change is left");
+    assert_eq!(changes(), None, "one change remains");
     drop(more);
-    assert!(mine.changes_since(&mine.resource_version()).is_none(), "nobody wants any");
+    assert!(mine.changes_since(&mine.resource_version()).is_none(), "no guard is left");
 }
 
-/// A runtime that is gone drops what is started on it, and that is a user's.
+/// A runtime that was shut down drops the task that is started on it, which runs user code.
 #[test]
 fn a_factory_starts_its_informers_under_no_lock() {
     struct Asks(InformerFactory, Arc<Mutex<Vec<String>>>);
@@ -219,7 +219,7 @@ fn a_factory_starts_its_informers_under_no_lock() {
             self.1.lock().unwrap().extend(self.0.unsynced());
         }
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let handle = runtime.handle().clone();
@@ -237,11 +237,11 @@ fn a_factory_starts_its_informers_under_no_lock() {
         factory.start();
         tell.send(asked.lock().unwrap().clone())
     });
-    let asked = told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+    let asked = received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
     assert_eq!(asked, ["Pod"]);
 }
 
-/// Dropped subscriptions are forgotten, though nothing changes.
+/// Dropped subscriptions are removed, even if nothing changes.
 #[test]
 fn subscriptions_that_come_and_go_take_no_memory() {
     let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());

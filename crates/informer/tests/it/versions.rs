@@ -1,4 +1,4 @@
-//! Revisions: from the server to the cache, and never back.
+//! Revisions from the server to the cache, which never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,13 +19,13 @@ fn bound(not_older_than: &str) -> ReflectorConfig {
 
 fn went_back(rig: &Rig) -> Option<(String, String)> {
     match rig.reflector.state().cause()? {
-        ReflectorError::WentBack { told, known } => Some((told.clone(), known.clone())),
+        ReflectorError::WentBack { returned, known } => Some((returned.clone(), known.clone())),
         _ => None,
     }
 }
 
 #[test]
-fn what_is_output_never_goes_back() {
+fn output_revision_never_decreases() {
     let mut rig = Rig::watching(5);
     rig.receive(WatchEvent::Added(pod_at("b", 30)));
     rig.receive(WatchEvent::Modified(pod_at("b", 9)));
@@ -37,7 +37,7 @@ fn what_is_output_never_goes_back() {
 }
 
 #[test]
-fn f20_each_event_tells_the_revision_that_is_reached_with_it() {
+fn f20_each_event_has_its_revision() {
     let mut rig = Rig::watching(5);
     rig.receive(WatchEvent::Added(pod_at("b", 10)));
     rig.receive(WatchEvent::Modified(pod_at("b", 20)));
@@ -47,7 +47,7 @@ fn f20_each_event_tells_the_revision_that_is_reached_with_it() {
 }
 
 #[test]
-fn of_revisions_that_are_no_numbers_the_last_one_counts() {
+fn last_revision_wins_if_not_a_number() {
     let mut rig = Rig::new();
     rig.page(&[], "b", "");
     rig.open();
@@ -58,7 +58,7 @@ fn of_revisions_that_are_no_numbers_the_last_one_counts() {
 }
 
 #[test]
-fn a_list_that_is_older_than_what_is_known_is_not_taken() {
+fn list_older_than_known_is_rejected() {
     let mut rig = Rig::watching(10);
     rig.receive(WatchEvent::Added(pod_at("b", 12)));
     rig.outputs.clear();
@@ -66,9 +66,9 @@ fn a_list_that_is_older_than_what_is_known_is_not_taken() {
     rig.wake();
     assert_eq!(rig.list(&["a"], 9), "SLEEP 1600");
     assert_eq!(went_back(&rig), Some(("9".into(), "12".into())));
-    assert_eq!(rig.wake(), "LIST rv= limit=500", "no lag of a cache of the server is behind it then");
+    assert_eq!(rig.wake(), "LIST rv= limit=500", "the newest state bypasses the server cache");
     assert_eq!(rig.list(&["a"], 11), "SLEEP 3200");
-    assert_eq!(rig.wake(), "LIST rv= limit=500", "still the newest that it has");
+    assert_eq!(rig.wake(), "LIST rv= limit=500", "still the newest state");
     assert!(rig.outputs.is_empty(), "{:?}", rig.outputs);
     assert_eq!(rig.list(&["a"], 12), "WATCH rv=12");
     assert_eq!(rig.outputs, ["replaced [a] at 12"]);
@@ -76,7 +76,7 @@ fn a_list_that_is_older_than_what_is_known_is_not_taken() {
 }
 
 #[test]
-fn a_streaming_list_that_is_older_than_what_is_known_is_not_taken() {
+fn streaming_list_older_than_known_is_rejected() {
     let mut rig = Rig::streaming();
     rig.open();
     rig.bookmark(10, true);
@@ -92,7 +92,7 @@ fn a_streaming_list_that_is_older_than_what_is_known_is_not_taken() {
 }
 
 #[test]
-fn the_first_list_is_no_older_than_it_is_told() {
+fn first_list_respects_not_older_than() {
     let mut rig = Rig::with(bound("42"));
     assert_eq!(rig.asks(), "LIST rv=42 limit=0");
     assert_eq!(rig.list(&["a"], 41), "SLEEP 800");
@@ -107,7 +107,7 @@ fn the_first_list_is_no_older_than_it_is_told() {
 }
 
 #[test]
-fn a_server_that_lags_behind_the_floor_is_asked_for_the_newest_and_waited_for() {
+fn server_behind_the_floor_is_awaited() {
     for lost in [too_large(), expired()] {
         let mut rig = Rig::with(bound("42"));
         assert_eq!(rig.list_fails(lost), "LIST rv= limit=500");
@@ -119,7 +119,7 @@ fn a_server_that_lags_behind_the_floor_is_asked_for_the_newest_and_waited_for() 
 }
 
 #[test]
-fn a_server_that_insists_on_an_older_state_was_restored_and_is_believed_after_a_minute() {
+fn restored_server_is_accepted_after_a_minute() {
     for streaming_list in [false, true] {
         let mut rig = Rig::with(ReflectorConfig { streaming_list, ..config() });
         let tell = |rig: &mut Rig, revision: u64| match streaming_list {
@@ -150,7 +150,7 @@ fn a_server_that_insists_on_an_older_state_was_restored_and_is_believed_after_a_
         assert_eq!(rig.outputs.len(), 1);
         assert!(rig.outputs[0].starts_with("replaced ["), "{:?}", rig.outputs);
         assert!(rig.cause().is_none());
-        // From there on it goes forward again, and not back.
+        // From there on the revision increases again.
         let known: u64 = rig.reflector.resource_version().parse().unwrap();
         assert!((41..60).contains(&known), "{known}");
         if !streaming_list {
@@ -159,12 +159,12 @@ fn a_server_that_insists_on_an_older_state_was_restored_and_is_believed_after_a_
         rig.receive_error(expired());
         rig.wake();
         tell(&mut rig, known - 1);
-        assert!(went_back(&rig).is_some(), "the minute begins anew");
+        assert!(went_back(&rig).is_some(), "the minute restarts");
     }
 }
 
 #[test]
-fn what_a_server_tells_in_between_ends_its_insisting() {
+fn newer_answer_restarts_the_restore_check() {
     let mut rig = Rig::watching(100);
     for _ in 0..5 {
         rig.receive_error(expired());
@@ -182,7 +182,7 @@ fn what_a_server_tells_in_between_ends_its_insisting() {
 }
 
 #[test]
-fn a_floor_that_was_configured_is_waited_for_however_long_the_server_insists() {
+fn configured_floor_is_awaited_forever() {
     let mut rig = Rig::with(bound("42"));
     for _ in 0..100 {
         assert!(rig.list(&["a"], 41).starts_with("SLEEP"));
@@ -192,7 +192,7 @@ fn a_floor_that_was_configured_is_waited_for_however_long_the_server_insists() {
 }
 
 #[test]
-fn pages_of_a_bound_list_may_be_newer_than_their_bound() {
+fn pages_may_be_newer_than_the_bound() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(2), ..bound("42") });
     let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
     assert_eq!(options.resource_version_match, Some(ResourceVersionMatch::NotOlderThan));
@@ -220,7 +220,7 @@ async fn no_cache_begins_before_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_makes_of_objects() {
+async fn cache_version_ignores_transforms() {
     let source = pods(&["a"]);
     let transform = |pod: &mut Pod| pod.metadata.resource_version = String::new();
     let config = InformerConfig { transform: Some(Arc::new(transform)), ..InformerConfig::default() };
@@ -238,9 +238,9 @@ async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_mak
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
-/// A source that lists a pod at revision 10 first, and from then on the same one at that revision, in another shape at an equal version.
-/// Nothing can be watched before.
-fn told_anew_at(revision: &'static str) -> Scripted {
+/// A source whose first list has a pod at revision 10. Later lists have the same revision and version with another
+/// shape. Watches fail before that.
+fn repeated_at(revision: &'static str) -> Scripted {
     let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
     let lists = Arc::new(AtomicUsize::new(0));
     let listed = lists.clone();
@@ -260,36 +260,32 @@ fn told_anew_at(revision: &'static str) -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_an_object_of_the_same_version_is_the_one_that_the_server_has_now() {
+async fn restore_replaces_objects_of_equal_version() {
     for streaming_list in [false, true] {
         let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
         let config = InformerConfig { reflector, ..InformerConfig::default() };
-        let informer = SharedInformer::new(told_anew_at("7"), config);
+        let informer = SharedInformer::new(repeated_at("7"), config);
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
         assert_eq!(drain(&mut events).await, ["A! a@5"]);
         tokio::time::sleep(Duration::from_secs(300)).await;
-        assert_eq!(informer.lister().resource_version(), "7", "it is believed by now");
+        assert_eq!(informer.lister().resource_version(), "7", "the restored state is accepted");
         assert_eq!(informer.lister().get(&key("a")).unwrap().node, "after");
         assert_eq!(drain(&mut events).await, ["U a@5..5"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_the_newest_state_says_nothing_else_of_an_object_at_the_version_that_is_known() {
-    let informer = SharedInformer::new(told_anew_at("11"), InformerConfig::default());
+async fn newest_list_keeps_objects_of_equal_version() {
+    let informer = SharedInformer::new(repeated_at("11"), InformerConfig::default());
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(drain(&mut events).await, ["A! a@5"]);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(informer.lister().resource_version(), "11", "it was listed anew");
-    assert_eq!(
-        informer.lister().get(&key("a")).unwrap().node,
-        "before",
-        "as those know it who fold what they are told"
-    );
+    assert_eq!(informer.lister().resource_version(), "11", "it was listed again");
+    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "before", "like the state that the events yield");
     assert_eq!(drain(&mut events).await, [""; 0]);
 }
 
@@ -297,11 +293,8 @@ fn pod_json(name: &str, version: &str) -> serde_json::Value {
     json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("u-{name}"), "resourceVersion": version}, "node": ""})
 }
 
-/// A source whose lists and watches are told one after the other, the last ones again and again. A watch ends after a minute.
-fn told_in_turn(
-    lists: Vec<(Vec<serde_json::Value>, &'static str)>,
-    watches: Vec<Vec<WatchEvent<RawObject>>>,
-) -> Scripted {
+/// A source with scripted lists and watches; the last one repeats. A watch ends after a minute.
+fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec<WatchEvent<RawObject>>>) -> Scripted {
     let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let answer = move || {
         let (items, version) = &lists[listed.fetch_add(1, Ordering::Relaxed).min(lists.len() - 1)];
@@ -313,9 +306,9 @@ fn told_in_turn(
     })
 }
 
-/// As from a replica that lags behind, after a watch was opened anew there.
+/// For example from a lagging replica after a watch was reopened there.
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_older_than_what_is_there_is_left_out() {
+async fn event_older_than_the_cache_is_ignored() {
     let event =
         |kind: fn(RawObject) -> WatchEvent<RawObject>, name: &str, version: &str| kind(raw(&pod_json(name, version)));
     let events = vec![
@@ -326,25 +319,25 @@ async fn an_event_that_is_older_than_what_is_there_is_left_out() {
         event(WatchEvent::Modified, "a", "110"),
     ];
     let informer = SharedInformer::new(
-        told_in_turn(vec![(vec![pod_json("a", "90")], "100")], vec![events]),
+        scripted(vec![(vec![pod_json("a", "90")], "100")], vec![events]),
         InformerConfig::default(),
     );
-    let mut told = informer.subscribe_ordered(100);
+    let mut received = informer.subscribe_ordered(100);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert_eq!(drain(&mut told).await, ["A! a@90", "U a@90..110", "A b@103", "U a@110..110"]);
+    assert_eq!(drain(&mut received).await, ["A! a@90", "U a@90..110", "A b@103", "U a@110..110"]);
     assert_eq!(informer.lister().resource_version(), "110");
 }
 
-/// The last good state of an object that cannot be decoded may be of a history that has ended.
+/// The last good state of an undecodable object may be from an earlier history.
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_an_object_is_mended_by_an_event_of_the_new_history() {
+async fn undecodable_object_is_fixed_after_a_restore() {
     let mut bad = pod_json("a", "40");
     bad["node"] = 7.into();
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let mended = WatchEvent::Modified(raw(&pod_json("a", "60")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![bad], "50")];
-    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone], vec![mended]]), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, vec![vec![gone], vec![mended]]), InformerConfig::default());
     informer.start();
     tokio::time::sleep(Duration::from_secs(300)).await;
     let lister = informer.lister();
@@ -352,10 +345,10 @@ async fn after_a_restore_an_object_is_mended_by_an_event_of_the_new_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_what_a_restore_took_back_gets_an_error() {
+async fn wait_for_a_restored_away_revision_fails() {
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![pod_json("a", "40")], "50")];
-    let informer = SharedInformer::new(told_in_turn(lists, vec![vec![gone]]), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, vec![vec![gone]]), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let lister = informer.lister();
@@ -364,12 +357,12 @@ async fn who_waits_for_what_a_restore_took_back_gets_an_error() {
         waits.expect("it ends").unwrap_err().to_string(),
         r#"the history of the server went back, so the resourceVersion "101" may never come"#
     );
-    // What is waited for from then on is of the new history.
+    // Later waits are for the new history.
     lister.wait_for("50").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(600), lister.wait_for("101")).await.is_err());
 }
 
-/// An aggregated API may have none. Each of its watches begins with what is there.
+/// An aggregated API may have no revisions. Each of its watches starts with all objects.
 #[test]
 fn without_revisions_a_list_follows_each_watch() {
     for version in ["", "0"] {
@@ -389,12 +382,12 @@ async fn without_revisions_a_deletion_between_two_watches_is_noticed() {
     let (both, one) = (vec![pod_json("a", ""), pod_json("b", "")], vec![pod_json("a", "")]);
     let added = |name: &str| WatchEvent::Added(raw(&pod_json(name, "")));
     let watches = vec![vec![added("a"), added("b")], vec![added("a")]];
-    let informer = SharedInformer::new(told_in_turn(vec![(both, ""), (one, "")], watches), InformerConfig::default());
-    let mut told = informer.subscribe();
+    let informer = SharedInformer::new(scripted(vec![(both, ""), (one, "")], watches), InformerConfig::default());
+    let mut received = informer.subscribe();
     informer.start();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(informer.lister().list_names(), ["a"]);
-    assert!(drain(&mut told).await.len() <= 2);
+    assert!(drain(&mut received).await.len() <= 2);
 }
 
 trait Names {
@@ -411,7 +404,7 @@ impl Names for pintle_informer::Lister<Pod> {
 async fn an_object_without_a_name_is_none() {
     let nameless = json!({"metadata": {"namespace": "ns", "generateName": "x-"}, "node": ""});
     let lists = vec![(vec![pod_json("a", "1"), nameless], "100"), (vec![pod_json("a", "1")], "101")];
-    let informer = SharedInformer::new(told_in_turn(lists, Vec::new()), InformerConfig::default());
+    let informer = SharedInformer::new(scripted(lists, Vec::new()), InformerConfig::default());
     let mut states = informer.states();
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a flag or a revision stands for is there when it shows.
+//! A flag or a revision is visible only when what it promises is there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use pintle_informer::{Cache, InformerState, Namespaces};
 use pintle_meta::Reason;
 use pintle_testing::{Break, Collection, Outcome};
 
-use crate::namespaces::{held, informer, long, pod, set, synced_with_a_and_b, told};
+use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// One that is taken out and put in again may be let go of after that, and is listed anew then: who waits finds it as it is from there on.
+/// A namespace that is removed and added again may be dropped and listed again, and the wait covers that.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_one_that_left_and_came_again_finds_it_there_to_stay() {
+async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {
         let (_source, namespaces, informer) = synced_with_a_and_b().await;
         let lister = informer.lister();
@@ -28,16 +28,16 @@ async fn who_waits_for_one_that_left_and_came_again_finds_it_there_to_stay() {
         }
         let reached = lister.snapshot();
         assert_eq!(held(&informer), "ab", "after {moment} turns");
-        told(&mut events).await;
+        received(&mut events).await;
         long().await;
         assert_eq!(lister.snapshot().diff(&reached).len(), 0, "after {moment} turns");
-        assert!(told(&mut events).await.is_empty());
+        assert!(received(&mut events).await.is_empty());
     }
 }
 
-/// That the informer is well says that nothing is there any more of one that was not.
+/// A healthy state implies that the objects of the failing namespace are gone.
 #[tokio::test(start_paused = true)]
-async fn one_that_made_it_unwell_is_gone_once_it_is_well() {
+async fn healthy_state_implies_removed_namespace_is_gone() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("b", &number.to_string())).collect();
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -52,7 +52,7 @@ async fn one_that_made_it_unwell_is_gone_once_it_is_well() {
         states.wait_for(InformerState::is_synced).await.unwrap();
         assert_eq!(informer.lister().len(), 0);
     };
-    // Another one tells how it is getting on meanwhile.
+    // Another namespace reports its state meanwhile.
     let others = async {
         for _ in 0..20 {
             tokio::time::advance(Duration::from_secs(2)).await;
@@ -65,9 +65,9 @@ async fn one_that_made_it_unwell_is_gone_once_it_is_well() {
     tokio::join!(well, others);
 }
 
-/// Whoever has read a revision is told what has changed up to it, however soon it asks.
+/// After reading a revision, a caller gets all changes up to it, without delay.
 #[test]
-fn what_has_changed_is_told_up_to_the_revision_that_shows() {
+fn changes_since_covers_the_visible_revision() {
     const LAST: u64 = 20_000;
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
@@ -78,7 +78,7 @@ fn what_has_changed_is_told_up_to_the_revision_that_shows() {
         let mut since = 1;
         let mut is_over = false;
         while since < LAST && !is_over {
-            // Before the look, so that the last one is at all there is.
+            // Before the read, so that the last read is complete.
             is_over = writer.is_finished();
             let reached: u64 = cache.resource_version().parse().unwrap();
             let changes = cache.changes_since(&since.to_string()).unwrap();
@@ -88,9 +88,9 @@ fn what_has_changed_is_told_up_to_the_revision_that_shows() {
     });
 }
 
-/// An object that has been refused shows as soon as the revision does that it came with.
+/// A refused object is listed as soon as its revision is visible.
 #[test]
-fn what_is_refused_shows_with_its_revision() {
+fn refused_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;
     let cache = Cache::new();
     cache
@@ -119,11 +119,11 @@ fn what_is_refused_shows_with_its_revision() {
     });
 }
 
-/// Who knew the revision cannot know the change.
+/// A caller that knew the revision may not know the change.
 #[tokio::test(start_paused = true)]
-async fn a_change_at_the_revision_that_is_known_is_remembered_as_one_since_then() {
+async fn change_at_a_known_revision_counts_as_later() {
     let at = |node: &str| Pod { node: node.into(), ..pod_at("a", 5) };
-    let told = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
+    let received = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
         cache
             .changes_since(since)
             .unwrap()
@@ -134,22 +134,22 @@ async fn a_change_at_the_revision_that_is_known_is_remembered_as_one_since_then(
     let cache = Cache::new();
     cache.upsert(Arc::new(at("x"))).unwrap();
     let _history = cache.remember(10);
-    assert_eq!(told(&cache, "5"), [""; 0]);
+    assert_eq!(received(&cache, "5"), [""; 0]);
     cache.upsert(Arc::new(at("y"))).unwrap();
-    assert_eq!(told(&cache, "5"), ["y"]);
+    assert_eq!(received(&cache, "5"), ["y"]);
     cache.bookmark("7");
     cache.transaction(vec![(key("a"), None)], "7");
-    assert_eq!((told(&cache, "5"), told(&cache, "6")), (vec!["y".into(), "-".into()], vec!["-".into()]));
-    assert_eq!(told(&cache, "7"), ["-"]);
+    assert_eq!((received(&cache, "5"), received(&cache, "6")), (vec!["y".into(), "-".into()], vec!["-".into()]));
+    assert_eq!(received(&cache, "7"), ["-"]);
     cache.replace(vec![Arc::new(at("z"))], "7");
-    assert_eq!(told(&cache, "7"), ["-", "z"]);
+    assert_eq!(received(&cache, "7"), ["-", "z"]);
     cache.upsert(Arc::new(Pod { node: "w".into(), ..pod_at("a", 8) })).unwrap();
-    assert_eq!((told(&cache, "7"), told(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
+    assert_eq!((received(&cache, "7"), received(&cache, "8")), (vec!["-".into(), "z".into(), "w".into()], vec![]));
 }
 
-/// One that was told of at the revision that is asked for, and is not remembered any more, is missed.
+/// A forgotten change at the requested revision makes the result incomplete.
 #[test]
-fn what_is_forgotten_of_a_revision_that_had_come_before_is_not_passed_over() {
+fn forgotten_change_at_a_known_revision_ends_history() {
     let at = |node: &str, version: u64| Arc::new(Pod { node: node.into(), ..pod_at("a", version) });
     let cache = Cache::new();
     cache.upsert(at("x", 5)).unwrap();
@@ -164,9 +164,9 @@ fn what_is_forgotten_of_a_revision_that_had_come_before_is_not_passed_over() {
     assert_eq!((cache.changes_since("5").is_none(), cache.changes_since("6").unwrap().len()), (true, 1));
 }
 
-/// The history of a server that began anew knows nothing of it.
+/// A revision of an earlier history is unknown.
 #[test]
-fn what_has_changed_since_a_revision_that_has_not_come_is_unknown() {
+fn changes_since_a_future_revision_are_unknown() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 10))).unwrap();
     let _history = cache.remember(10);
@@ -177,14 +177,14 @@ fn what_has_changed_since_a_revision_that_has_not_come_is_unknown() {
     assert_eq!(cache.changes_since("5").unwrap().len(), 0);
 }
 
-/// Who knew the revision may not know it.
+/// A caller that knew the revision may not know the deletion.
 #[test]
-fn what_is_deleted_at_no_revision_is_told() {
+fn deletion_without_revision_is_remembered() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod_at("a", 5))).unwrap();
     let _history = cache.remember(10);
     cache.delete(&key("a"), "");
-    let told = cache.changes_since("5").unwrap();
-    assert_eq!((told.len(), told[0].new.is_none(), &*told[0].resource_version), (1, true, "5"));
+    let received = cache.changes_since("5").unwrap();
+    assert_eq!((received.len(), received[0].new.is_none(), &*received[0].resource_version), (1, true, "5"));
     assert!(cache.changes_since("4").is_none());
 }

@@ -1,10 +1,10 @@
-//! The cache under a scheduler that tries interleavings:
+//! The cache under a scheduler that tries random interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
 //! ```
 //!
-//! Every atomic step is in one order here, and not all interleavings are tried.
+//! All atomic operations are sequentially consistent here, and only some interleavings are tried.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -31,7 +31,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// A pod of that version, which is in an index as well.
+/// A pod at that version, which an index contains as well.
 fn pod(name: &str, version: u64) -> Arc<PartialObject> {
     let mut metadata = ObjectMeta::new("ns", name);
     metadata.resource_version = version.to_string();
@@ -42,7 +42,7 @@ fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
     NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
 }
 
-/// Three pods of version 1, indexed by version.
+/// Three pods at version 1, indexed by version.
 fn pods() -> Pods {
     let cache = Cache::new();
     cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
@@ -55,7 +55,7 @@ fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()
     thread::spawn(move || run(&pods))
 }
 
-/// Reads all that a snapshot shows, in every way, and sees three pods of its version or none.
+/// Reads the content of a snapshot in every way, and checks that it has three pods of its version or none.
 fn check(snapshot: &Snapshot<PartialObject>) {
     let version = snapshot.resource_version();
     let count = if version == "9" { 0 } else { NAMES.len() };
@@ -99,9 +99,9 @@ fn no_reader_sees_a_part_of_a_batch() {
     });
 }
 
-/// Two reads of one key go forward, though they pin nothing.
+/// Two reads of one key never go back, although they pin nothing.
 #[test]
-fn a_key_is_there_in_each_of_its_versions_and_never_goes_back() {
+fn concurrent_reads_of_a_key_never_go_back() {
     explore(|| {
         let pods = pods();
         let writer = spawn(&pods, |pods| {
@@ -118,9 +118,9 @@ fn a_key_is_there_in_each_of_its_versions_and_never_goes_back() {
     });
 }
 
-/// Pins come and go while versions are superseded; in the end nothing is left of any but the newest.
+/// Pins come and go while versions are superseded. In the end only the newest versions are left.
 #[test]
-fn what_nobody_pins_is_given_back() {
+fn unpinned_versions_are_freed() {
     explore(|| {
         let pods = pods();
         let old: Vec<Weak<PartialObject>> = pods.list().iter().map(Arc::downgrade).collect();
@@ -143,7 +143,7 @@ fn what_nobody_pins_is_given_back() {
     });
 }
 
-/// The writer changes one cache, then the other.
+/// The writer changes one cache and then the other.
 #[test]
 fn a_view_shows_two_caches_at_one_moment() {
     explore(|| {
@@ -165,7 +165,7 @@ fn a_view_shows_two_caches_at_one_moment() {
 }
 
 #[test]
-fn an_index_that_comes_while_objects_change_has_them_all() {
+fn index_added_during_writes_is_complete() {
     explore(|| {
         let pods = pods();
         let writer = spawn(&pods, |pods| {

@@ -1,4 +1,4 @@
-//! Disks that are full, and slow.
+//! Full and slow disks.
 
 #[path = "../../../../controller/tests/it/log.rs"]
 mod log;
@@ -14,7 +14,7 @@ use self::log::Log;
 use super::Lines;
 use crate::recorder::line::{Line, Record};
 
-/// One with so much room, which takes nothing before it is let go.
+/// A disk with limited space, which accepts nothing until it is released.
 #[derive(Clone)]
 struct Disk {
     room: usize,
@@ -27,7 +27,7 @@ impl Disk {
         Self { room, held, file: Arc::default() }
     }
 
-    /// The whole lines of the file, up to that which says why there are no more.
+    /// Returns the complete lines of the file, up to the one that ends it.
     fn read(&self) -> (Vec<Line>, Option<String>) {
         let file = self.file.lock().unwrap();
         let (mut rest, mut lines) = (file.get_ref().as_slice(), Vec::new());
@@ -72,7 +72,7 @@ fn let_go() -> Receiver<()> {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_told_once() {
+async fn full_disk_ends_the_recording_with_one_warning() {
     let body = Bytes::from(vec![b'x'; 100]);
     for room in (0..2_000).step_by(7) {
         let (log, _here) = Log::here();
@@ -91,18 +91,18 @@ async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_to
 }
 
 #[tokio::test]
-async fn a_line_that_does_not_fit_any_more_gives_its_room_to_one_that_says_so() {
+async fn line_beyond_the_limit_is_replaced_by_full() {
     let disk = Disk::of(100, let_go());
     let lines = Lines::start(disk.clone(), "full".into(), u64::MAX).unwrap();
     lines.write(|| line(1, &Bytes::from(vec![b'x'; 1_000])));
     lines.end().await.unwrap_err();
     assert_eq!(disk.read(), (Vec::new(), Some("no storage space".into())));
     lines.write(|| line(2, &Bytes::new()));
-    assert!(disk.read().0.is_empty(), "nothing comes behind it");
+    assert!(disk.read().0.is_empty(), "nothing follows it");
 }
 
 #[tokio::test]
-async fn a_disk_that_is_slow_holds_up_nobody_and_the_recording_ends_where_it_was_too_slow() {
+async fn slow_disk_ends_the_recording_without_blocking() {
     let (log, _here) = Log::here();
     let (hold, held) = bounded(0);
     let disk = Disk::of(usize::MAX, held);
@@ -113,7 +113,7 @@ async fn a_disk_that_is_slow_holds_up_nobody_and_the_recording_ends_where_it_was
     assert_eq!(lines.end().await.unwrap_err().to_string(), "the disk is too slow");
     assert_eq!(log.count("goes no further"), 1);
     let (whole, why) = disk.read();
-    // The thread may have taken up one before the disk held it.
+    // The thread may have taken a line before the disk blocked.
     assert!((7..=8).contains(&whole.len()), "{}", whole.len());
     assert!(whole.iter().zip(0..).all(|(read, number)| *read == line(number, &body)));
     assert_eq!(why.unwrap(), "the disk is too slow");

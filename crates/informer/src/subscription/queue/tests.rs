@@ -1,4 +1,4 @@
-//! How a queue passes over what is gone, and when it runs a user's code.
+//! How a queue skips deleted objects, and when it runs user code.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use pintle_meta::{ObjectMeta, PartialObject};
 use super::*;
 use crate::Cache;
 
-fn pod(name: usize) -> Guarded<PartialObject> {
+fn pod(name: usize) -> CatchDrop<PartialObject> {
     let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };
     Arc::new(PartialObject { metadata, ..PartialObject::default() }).into()
 }
@@ -26,15 +26,15 @@ fn queue() -> Queue<PartialObject> {
     Queue::new(Delivery::Coalesced, None, None)
 }
 
-fn seen(name: usize) -> Seen<PartialObject> {
-    Seen { object: pod(name), uid: name as u64 }
+fn seen(name: usize) -> HashedState<PartialObject> {
+    HashedState { object: pod(name), uid: name as u64 }
 }
 
-fn gone(name: usize) -> (ObjectKey, News<PartialObject>) {
-    (pod(name).key(), News::Deleted { known: seen(name), last: seen(name), final_state_known: true })
+fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
+    (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// How often it was put off before there is nothing to wait for but news, or something to tell.
+/// Returns how often a poll was deferred before the queue was empty or had an event.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -54,7 +54,7 @@ fn put_off(queue: &Queue<PartialObject>) -> usize {
 }
 
 #[test]
-fn nobody_is_woken_under_the_lock() {
+fn wakers_run_without_the_lock() {
     struct Looks(Arc<Queue<PartialObject>>, AtomicUsize);
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {
@@ -75,16 +75,16 @@ fn nobody_is_woken_under_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// However long it does not come, and however many objects come and go meanwhile.
+/// Holds however long the listener waits and however many objects come and go.
 #[test]
-fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
+fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
     drop(queue.begin(Walk::of(cache.snapshot())));
     while queue.try_next().is_some() {}
     queue.remind(cache.snapshot());
     for name in 1..1000 {
-        let news = [(pod(name).key(), News::Added(seen(name))), gone(name)];
-        queue.tell(if name == 1 { &news[1..] } else { &news });
+        let notifications = [(pod(name).key(), Notification::Added(seen(name))), gone(name)];
+        queue.notify(if name == 1 { &notifications[1..] } else { &notifications });
     }
     let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
     assert_eq!(changed, Some(1));
@@ -93,27 +93,27 @@ fn a_listener_that_is_to_be_reminded_holds_no_more_than_what_was_there() {
 }
 
 #[test]
-fn a_reminder_passes_over_what_has_changed_a_little_at_a_time() {
+fn resync_skips_changed_objects_in_small_sections() {
     const MANY: usize = 10 * SECTION;
     let (cache, queue) = (cache(MANY), queue());
     drop(queue.begin(Walk::of(cache.snapshot())));
     while queue.try_next().is_some() {}
     queue.remind(cache.snapshot());
-    let changed = |name| (pod(name).key(), News::Updated { old: seen(name), new: seen(name) });
-    queue.tell(&(0..MANY).map(changed).collect::<Vec<_>>());
+    let changed = |name| (pod(name).key(), Notification::Updated { old: seen(name), new: seen(name) });
+    queue.notify(&(0..MANY).map(changed).collect::<Vec<_>>());
     (0..MANY).for_each(|_| assert!(queue.try_next().is_some()));
     assert_eq!((put_off(&queue), queue.len()), (9, 0));
 }
 
 #[test]
-fn what_is_gone_of_a_beginning_is_passed_over_a_little_at_a_time() {
+fn deleted_initial_objects_are_skipped_in_small_sections() {
     const MANY: usize = 10 * SECTION;
     for waits in [false, true] {
         let (cache, queue) = (cache(MANY), queue());
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
-        queue.tell(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // With what it is told, it passes over as much at most.
+        queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
+        // Including the delivered event, it skips at most this many.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {

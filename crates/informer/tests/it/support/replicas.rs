@@ -1,4 +1,4 @@
-//! A source with several servers, of which some lag, answers of all kinds, and a tape that decides which.
+//! A source with several servers, some of which lag, with all kinds of responses. A tape of random numbers decides.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use pintle_meta::{ApiError, Bookmark, List, ListMeta, ListOptions, Reason, Watch
 
 use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_requests};
 
-/// The names that pods have.
+/// The names of pods.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What decides. At its end nothing goes wrong and nothing changes any more.
+/// Random decisions. When the tape ends, there are no more faults and changes.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
-    /// One of so many, of which the last is what there is at the end.
+    /// Picks one of `n` choices. At the end of the tape, the last one.
     fn pick(&mut self, many: u8) -> u8 {
         self.0.next().map_or(many - 1, |byte| byte % many)
     }
@@ -25,28 +25,28 @@ impl Tape {
     }
 }
 
-/// All changes, and what the servers do with requests.
+/// All changes, and the behaviour of the servers.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// By revision, which begins at 1: what became of which pod.
+    /// The pod that each revision changed. Revisions start at 1.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
 }
 
 struct Stream {
-    /// What comes before the log.
+    /// The revisions before the log.
     first: Vec<WatchEvent<Pod>>,
-    /// The revision up to which the log was told.
-    told: usize,
-    /// How far the server is behind, at most.
+    /// The revision of the last sent event.
+    received: usize,
+    /// The maximum lag of the server.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
 
 impl Replicas {
     pub(crate) fn new(tape: Vec<u8>) -> Self {
-        // So that no server is so far behind as to know of nothing.
+        // No server lags so far that it knows nothing.
         let log = (0..NAMES.len()).map(|name| (WatchEvent::Added(()), name)).collect();
         Self { tape: Tape(tape.into_iter()), log, compacted: 0, watch: None }
     }
@@ -55,7 +55,7 @@ impl Replicas {
         self.log.len()
     }
 
-    /// The pods after that revision, each at its own.
+    /// The pods at that revision, each with its own version.
     pub(crate) fn state_at(&self, revision: usize) -> BTreeMap<String, usize> {
         let mut state = BTreeMap::new();
         for (at, (event, name)) in self.log[..revision].iter().enumerate() {
@@ -67,7 +67,7 @@ impl Replicas {
         state
     }
 
-    /// Something changes, or a revision is used up elsewhere, or the past is forgotten.
+    /// Changes something, uses a revision elsewhere, or forgets the past.
     pub(crate) fn change(&mut self) {
         match self.tape.pick(4) {
             0 => self.write(),
@@ -87,7 +87,7 @@ impl Replicas {
         self.log.push((event, name));
     }
 
-    /// Whatever time passes with the answer, passes.
+    /// Lets time pass with the response.
     pub(crate) fn answer(&mut self, now: &mut Instant, command: &Command) -> Input<Pod> {
         match command {
             Command::List(options) => {
@@ -116,13 +116,13 @@ impl Replicas {
         }
     }
 
-    /// Where a server is that lags by what the tape says.
+    /// The revision of a server that lags as the tape decides.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)
     }
 
-    /// Where it is for who asks for a state: the newest is what all servers together have, and not one of them.
+    /// The revision of a requested state. The newest state is that of all servers together.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }
@@ -156,7 +156,7 @@ impl Replicas {
             false => self.visible(),
         };
         let lag = self.head() - visible;
-        let mut stream = Stream { first: Vec::new(), told: bound, lag, last: None };
+        let mut stream = Stream { first: Vec::new(), received: bound, lag, last: None };
         if options.send_initial_events {
             if self.tape.pick(8) == 0 {
                 return Err(failure(422, Reason::Invalid));
@@ -165,7 +165,7 @@ impl Replicas {
                 return Err(too_large());
             }
             let state = self.state_at(visible);
-            stream.told = visible;
+            stream.received = visible;
             stream.first = state.iter().map(|(name, at)| WatchEvent::Added(pod_at(name, *at as u64))).collect();
             if self.tape.pick(4) != 0 {
                 let resource_version = visible.to_string();
@@ -173,7 +173,7 @@ impl Replicas {
             }
             stream.first.reverse();
         } else if bound < self.compacted {
-            // A server says so one way or the other.
+            // Servers report this in different ways.
             if self.tape.pick(2) == 0 {
                 return Err(expired());
             }
@@ -183,11 +183,11 @@ impl Replicas {
         Ok(())
     }
 
-    /// The next event; none: nothing comes.
+    /// The next event. `None` if the watch is silent.
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());
-        // A server that lags catches up in time.
+        // A lagging server catches up over time.
         let stream = self.watch.as_mut()?;
         stream.lag = stream.lag.saturating_sub(1);
         match fault {
@@ -198,21 +198,21 @@ impl Replicas {
             4 => return Some(Some(Ok(error_event(expired())))),
             5 => return Some(Some(Err(ApiError::decode("an object without a name")))),
             6 => return None,
-            // The same again, at the same version.
+            // The same event again, at the same version.
             7 if stream.first.is_empty() && stream.last.is_some() => return Some(stream.last.clone().map(Ok)),
             _ => {}
         }
         if let Some(event) = stream.first.pop() {
             return Some(Some(Ok(event)));
         }
-        if fault == 8 || stream.told >= visible {
-            let resource_version = stream.told.to_string();
+        if fault == 8 || stream.received >= visible {
+            let resource_version = stream.received.to_string();
             let bookmark = Bookmark { resource_version, initial_events_end: false };
             return Some(Some(Ok(WatchEvent::Bookmark(bookmark))));
         }
-        let (event, name) = self.log[stream.told].clone();
-        stream.told += 1;
-        let pod = pod_at(NAMES[name], stream.told as u64);
+        let (event, name) = self.log[stream.received].clone();
+        stream.received += 1;
+        let pod = pod_at(NAMES[name], stream.received as u64);
         let event = event.map(|()| pod);
         stream.last = Some(event.clone());
         Some(Some(Ok(event)))

@@ -1,4 +1,4 @@
-//! A source that tells objects in other shapes at versions that it told before, as a server does whose definitions have changed.
+//! A source that returns objects in other shapes at known versions, like a server whose definitions have changed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods of a collection, in the shapes that they have by now: each is another node.
+/// The pods of a collection in their current shapes. Each shape has another node.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
 }
 
-/// In what shapes it has told each version of a pod beside its own. Clones are handles.
+/// The shapes of each version of a pod, beside its original one. Clones are handles.
 #[derive(Clone, Default)]
 pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// By name and version; the last one counts.
+    /// By name and version. The last one is current.
     shapes: BTreeMap<(String, String), Vec<String>>,
-    /// In which of them watches told it last, as a change: 0 is its own.
-    told: BTreeMap<(String, String), usize>,
+    /// The shape that a watch sent last. 0 is the original.
+    received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// So many events are told once more, in another shape.
+    /// The number of events that are repeated in another shape.
     echoes: usize,
 }
 
@@ -41,22 +41,22 @@ impl Reshaping {
 }
 
 impl Shapes {
-    /// From now on the pod has another shape at that version. Nobody is told.
+    /// Changes the shape of the pod at that version, without an event.
     pub(crate) fn reshape(&self, pod: &Pod) {
         self.0.lock().unwrap().reshape(&pod.metadata.name, &pod.metadata.resource_version);
     }
 
-    /// The next change that is told is followed by another at the same version.
+    /// The next change is followed by another one at the same version.
     pub(crate) fn echo(&self) {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Whether that is the pod, in a shape that it has had at its version since a watch told of it last.
+    /// Whether the pod has a shape that it had at its version since a watch sent it last.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
         let shapes = inner.shapes.get(&version).into_iter().flatten();
-        let mut since = [&pod.node].into_iter().chain(shapes).skip(inner.told.get(&version).copied().unwrap_or(0));
+        let mut since = [&pod.node].into_iter().chain(shapes).skip(inner.received.get(&version).copied().unwrap_or(0));
         seen.metadata == pod.metadata && since.any(|shape| *shape == seen.node)
     }
 }
@@ -68,7 +68,7 @@ impl Inner {
         self.shapes.entry((name.into(), version.into())).or_default().push(shape);
     }
 
-    /// The object in its present shape; one that is no pod has but its own.
+    /// Returns the object in its current shape. An object that is not a pod has one shape.
     fn shaped(&self, object: RawObject) -> RawObject {
         let Some((mut json, name, version)) = parts(&object) else { return object };
         match self.shapes.get(&(name, version)).and_then(|shapes| shapes.last()) {
@@ -80,16 +80,16 @@ impl Inner {
         }
     }
 
-    /// A watch tells it as a change.
+    /// Records that a watch sends it as a change.
     fn tell(&mut self, object: &RawObject) {
         let Some((json, name, version)) = parts(object) else { return };
         let version = (name, version);
         let shapes = self.shapes.get(&version).map_or(&[][..], |shapes| shapes);
         let shape = shapes.iter().position(|shape| json["node"] == **shape).map_or(0, |at| at + 1);
-        self.told.insert(version, shape);
+        self.received.insert(version, shape);
     }
 
-    /// The same once more, if it is to be told again.
+    /// Returns the repeated event, if there is one.
     fn echo_of(&mut self, object: &RawObject) -> Option<RawObject> {
         let (_, name, version) = parts(object)?;
         self.echoes = self.echoes.checked_sub(1)?;
@@ -108,14 +108,14 @@ fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     Some((json, name, version))
 }
 
-/// A stream of it.
+/// A stream of the source.
 pub(crate) struct Reshaped<S, I> {
     stream: S,
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
-    /// Takes up what is told.
+    /// Events that still have to be sent.
     tell: fn(&mut Inner, &I, &mut bool),
-    /// What comes is a change, and no part of a list.
+    /// The items are changes and not part of a list.
     is_change: bool,
     echo: Option<I>,
 }

@@ -11,17 +11,16 @@ use pintle_testing::Call;
 
 use super::{Pod, pod_at};
 
-/// A reflector whose requests are answered by hand.
 pub(crate) struct Rig {
     pub(crate) reflector: Reflector<Pod>,
     pub(crate) now: Instant,
     pub(crate) command: Command,
-    /// What there was to store.
+    /// The outputs so far.
     pub(crate) outputs: Vec<String>,
     pub(crate) errors: Vec<String>,
 }
 
-/// Without chance in the delays, so that they can be told in advance.
+/// Without jitter, so that delays are predictable.
 pub(crate) fn config() -> ReflectorConfig {
     ReflectorConfig { backoff: BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }, ..ReflectorConfig::default() }
 }
@@ -41,7 +40,7 @@ impl Rig {
         Self { reflector, now: Instant::now(), command, outputs: Vec::new(), errors: Vec::new() }
     }
 
-    /// A rig that has listed at that revision, and whose watch is open.
+    /// A rig that has listed at that revision and has an open watch.
     pub(crate) fn watching(revision: u64) -> Self {
         let mut rig = Self::new();
         rig.list(&["a"], revision);
@@ -50,7 +49,7 @@ impl Rig {
         rig
     }
 
-    /// What it is asked to do: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
+    /// The last command: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
     pub(crate) fn asks(&self) -> String {
         match &self.command {
             Command::List(options) => Call::List { options: options.clone() }.to_string(),
@@ -72,7 +71,7 @@ impl Rig {
         self.asks()
     }
 
-    /// Answers a list with its only page.
+    /// Answers a list with a single page.
     pub(crate) fn list(&mut self, names: &[&str], revision: u64) -> String {
         self.page(names, &revision.to_string(), "")
     }
@@ -123,13 +122,13 @@ impl Rig {
         self.answer(Input::Received(None))
     }
 
-    /// When it gives up reading.
+    /// The deadline of the read.
     pub(crate) fn until(&self) -> Instant {
         let Command::Read { until } = self.command else { panic!("it does not read but {:?}", self.command) };
         until
     }
 
-    /// Lets the time pass for which it reads, and nothing comes.
+    /// Lets time pass until the deadline of the read.
     pub(crate) fn time_out(&mut self) -> String {
         self.now = self.until();
         self.answer(Input::TimedOut)

@@ -1,4 +1,4 @@
-//! A source of which a test writes each word.
+//! A source with scripted responses.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source of the pods in the namespace `ns`, unless of something else, which always has its next item ready.
+/// A source of pods in the namespace `ns`, or of another resource, whose next item is always ready.
 pub(crate) struct Scripted<T = Pod> {
     resource: ApiResource,
     namespace: Option<&'static str>,
@@ -25,7 +25,7 @@ type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
-    /// Each list and each watch is answered so. A watch falls silent after its last event.
+    /// Answers each list and each watch. A watch is silent after its last event.
     pub(crate) fn new(
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
@@ -35,7 +35,7 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// The same of any resource, and the watches by what they are asked for with.
+    /// The same for any resource, with watches that depend on their options.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,
@@ -92,12 +92,12 @@ pub(crate) fn list(items: &[Value], resource_version: &str) -> Items<ListPart> {
     Box::new(items.into_iter().chain([ListPart::Metadata(metadata)]))
 }
 
-/// The object, as it crosses the network.
+/// The raw object.
 pub(crate) fn raw(object: &Value) -> RawObject {
     RawObject::Json(object.to_string().into())
 }
 
-/// A watch that brings nothing.
+/// A silent watch.
 pub(crate) fn silence<I>() -> Items<I>
 where
     I: Send + 'static,

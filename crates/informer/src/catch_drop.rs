@@ -1,4 +1,4 @@
-//! Objects of a user's in our hands.
+//! Users' objects whose `Drop` may panic.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use crate::panic::catch;
 use crate::store::Value;
 
-/// An object that is shared with users, and may be dropped where it lies last: their `Drop` may panic, which costs nobody anything else.
-pub(crate) struct Guarded<T> {
-    /// None: it has been given away.
+/// A reference to a user's object. If it is the last one, it drops the object and catches a panic of the object's
+/// `Drop`.
+pub(crate) struct CatchDrop<T> {
+    /// `None` after `into_arc`.
     object: Option<Arc<T>>,
 }
 
-impl<T> Guarded<T> {
-    /// For a user.
+impl<T> CatchDrop<T> {
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }
 }
 
-/// It is taken by what takes the whole of it.
+/// Only methods that consume `self` take the object.
 const THERE: &str = "an object is there until it is given away";
 
-impl<T> From<Arc<T>> for Guarded<T> {
+impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {
         Self { object: Some(object) }
     }
 }
 
-impl<T> Deref for Guarded<T> {
+impl<T> Deref for CatchDrop<T> {
     type Target = Arc<T>;
 
     fn deref(&self) -> &Arc<T> {
@@ -36,26 +36,22 @@ impl<T> Deref for Guarded<T> {
     }
 }
 
-impl<T> Clone for Guarded<T> {
+impl<T> Clone for CatchDrop<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone() }
     }
 }
 
-impl<T> Drop for Guarded<T> {
+impl<T> Drop for CatchDrop<T> {
     fn drop(&mut self) {
         let object = self.object.take();
         if let Err(panic) = catch(|| drop(object)) {
-            tracing::error!(
-                object = std::any::type_name::<T>(),
-                panic,
-                "the Drop of an object panicked; the others go on"
-            );
+            tracing::error!(object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
         }
     }
 }
 
-impl<T> Value for Guarded<T> {
+impl<T> Value for CatchDrop<T> {
     fn warm(&self) -> bool {
         Arc::strong_count(self) > 0
     }
