@@ -16,7 +16,7 @@ fn client(server: &Server, memory: &InMemoryProvider) -> RestClient {
 }
 
 /// A counter of requests or retries, by code and method.
-fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
+fn count(memory: &InMemoryProvider, name: &str, code: &str, method: &str) -> Option<f64> {
     let verb = if name == "requests_total" { "method" } else { "verb" };
     memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
 }
