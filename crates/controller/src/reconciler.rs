@@ -255,10 +255,10 @@ impl fmt::Display for ReconcileError {
     /// Writes the error and all its sources.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.cause)?;
-        let mut beneath = self.cause.source();
-        while let Some(error) = beneath {
+        let mut source = self.cause.source();
+        while let Some(error) = source {
             write!(f, ": {error}")?;
-            beneath = error.source();
+            source = error.source();
         }
         Ok(())
     }

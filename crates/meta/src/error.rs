@@ -289,8 +289,8 @@ impl ApiError {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
         let causes = status.details.iter().flat_map(|details| &details.causes);
-        let mut told = causes.map(|cause| (cause.reason.as_str(), cause.message.as_str()));
-        told.any(|(reason, message)| reason == "ResourceVersionTooLarge" || message.contains(MESSAGE))
+        let mut causes = causes.map(|cause| (cause.reason.as_str(), cause.message.as_str()));
+        causes.any(|(reason, message)| reason == "ResourceVersionTooLarge" || message.contains(MESSAGE))
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
@@ -398,7 +398,7 @@ mod tests {
             (answer(0, Some(Reason::Conflict)), false),
             (ApiError::transport("cut"), true),
             (ApiError::timeout("late"), true),
-            (ApiError::connection_refused("nobody"), false),
+            (ApiError::connection_refused("no server"), false),
             (ApiError::invalid_request("no name"), false),
             (ErrorKind::Unprocessed(Arc::new(std::io::Error::other("refused"))).into(), false),
             (ApiError { earlier_may_have_acted: true, ..answer(409, Some(Reason::Conflict)) }, true),

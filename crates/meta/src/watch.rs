@@ -22,7 +22,7 @@ use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 /// match WatchEvent::parse(&frame)?.decode::<PartialObject>()? {
 ///     WatchEvent::Added(pod) | WatchEvent::Modified(pod) => assert_eq!(pod.name(), "web"),
 ///     WatchEvent::Deleted(pod) => println!("{} is gone", pod.name()),
-///     WatchEvent::Bookmark(mark) => println!("all is told up to {}", mark.resource_version),
+///     WatchEvent::Bookmark(mark) => println!("all events up to {} were received", mark.resource_version),
 ///     WatchEvent::Error(status) => return Err(ApiError::from(*status)),
 /// }
 /// # Ok::<(), ApiError>(())

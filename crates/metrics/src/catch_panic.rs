@@ -41,7 +41,7 @@ impl CatchPanic {
     }
 
     fn make<T>(&self, make: impl FnOnce(&dyn Provider) -> T) -> Caught<T> {
-        Caught { of: self.0.tell(|provider| make(&**provider)), fuse: self.0.fuse.clone() }
+        Caught { of: self.0.call(|provider| make(&**provider)), fuse: self.0.fuse.clone() }
     }
 }
 
@@ -70,27 +70,27 @@ struct Caught<T> {
 }
 
 impl<T> Caught<T> {
-    fn tell<R>(&self, tell: impl FnOnce(&T) -> R) -> Option<R> {
+    fn call<R>(&self, call: impl FnOnce(&T) -> R) -> Option<R> {
         let of = self.of.as_ref().filter(|_| !self.fuse.is_blown.load(Ordering::Relaxed))?;
-        self.fuse.catch(|| tell(of))
+        self.fuse.catch(|| call(of))
     }
 }
 
 impl Counter for Caught<Box<dyn Counter>> {
     fn add(&self, events: u64) {
-        self.tell(|counter| counter.add(events));
+        self.call(|counter| counter.add(events));
     }
 }
 
 impl Gauge for Caught<Box<dyn Gauge>> {
     fn add(&self, change: i64) {
-        self.tell(|gauge| gauge.add(change));
+        self.call(|gauge| gauge.add(change));
     }
 }
 
 impl Histogram for Caught<Box<dyn Histogram>> {
     fn observe(&self, value: f64) {
-        self.tell(|histogram| histogram.observe(value));
+        self.call(|histogram| histogram.observe(value));
     }
 }
 

@@ -201,8 +201,9 @@ impl Series {
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
-        let (pulled, told): (Vec<_>, Vec<_>) = self.shares.iter().partition(|cell| matches!(***cell, Cell::Pulled(_)));
-        told.into_iter().for_each(|cell| sample.add(cell));
+        let (pulled, stored): (Vec<_>, Vec<_>) =
+            self.shares.iter().partition(|cell| matches!(***cell, Cell::Pulled(_)));
+        stored.into_iter().for_each(|cell| sample.add(cell));
         (sample, pulled.into_iter().cloned().collect())
     }
 }
@@ -234,12 +235,12 @@ impl Cell {
     }
 
     /// Takes over the value of a dropped share, if the metric keeps it.
-    fn inherit(&self, from: &Self) {
+    fn take_over(&self, from: &Self) {
         match (self, from) {
-            (Self::Counter(count), Self::Counter(told)) => {
-                count.fetch_add(told.load(Ordering::Relaxed), Ordering::Relaxed);
+            (Self::Counter(count), Self::Counter(other)) => {
+                count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
-            (Self::Histogram(distribution), Self::Histogram(told)) => lock(distribution).merge(&lock(told).clone()),
+            (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
             // What is pulled is not read here, under the lock of the series.
             _ => {}
         }
@@ -286,8 +287,8 @@ impl Drop for Share {
     fn drop(&mut self) {
         self.memory.series.remove_if_mut(&self.key, |_, series| {
             series.shares.retain(|share| !Arc::ptr_eq(share, &self.cell));
-            if let Some(heir) = series.shares.first() {
-                heir.inherit(&self.cell);
+            if let Some(next) = series.shares.first() {
+                next.take_over(&self.cell);
             }
             series.shares.is_empty()
         });

@@ -67,8 +67,8 @@ pub enum MetricKind {
 ///
 /// let memory = InMemoryProvider::new();
 /// let provider: &dyn Provider = &memory;
-/// let told = provider.gauge(&OPEN, &["3"]);
-/// told.add(1);
+/// let open = provider.gauge(&OPEN, &["3"]);
+/// open.add(1);
 /// let pulled = provider.pulled(&OPEN, &["4"], Box::new(|| 2.0));
 /// assert_eq!(memory.value("doors_open", &[]), Some(3.0));
 /// drop(pulled);

@@ -98,7 +98,7 @@ impl Cluster {
     /// # Errors
     ///
     /// - The configuration contradicts itself, or a certificate or key in it cannot be used.
-    /// - The configuration has no client settings, and the environment has none either or has invalid ones.
+    /// - `config` has no client configuration, and the environment has none or an invalid one.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {

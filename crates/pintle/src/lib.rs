@@ -8,6 +8,8 @@
 //! The example runs against an API server in the same process and needs the feature `apiserver`. Besides this crate it
 //! needs serde with `derive`, and tokio with `macros` and `rt-multi-thread`. For a real cluster, use
 //! [`Cluster::infer`]; nothing else changes.
+//!
+//! ```
 //! use pintle::prelude::*;
 //! use serde::{Deserialize, Serialize};
 //!

@@ -15,9 +15,9 @@ use tower_service::Service;
 use crate::Cluster;
 
 impl Cluster {
-    /// Lays an embedded API server over the cluster: a controller that uses it reads the cluster, and what it writes is kept and
     /// Starts an API server for a dry run of a controller in front of this cluster. Reads go to the cluster through
     /// this client. Writes stay in the plan, which [lists](Plan::changes) them; the cluster never receives them.
+    ///
     /// # Examples
     ///
     /// ```

@@ -180,42 +180,42 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
-        nobody(self).list(options).await
+        unnamed_client(self).list(options).await
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
-        nobody(self).watch(options).await
+        unnamed_client(self).watch(options).await
     }
 }
 
 /// Acts as a client without a name and without faults of its own.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
-        nobody(self).get(key).await
+        unnamed_client(self).get(key).await
     }
 
     async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        nobody(self).create(object, options).await
+        unnamed_client(self).create(object, options).await
     }
 
     async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        nobody(self).update(object, options).await
+        unnamed_client(self).update(object, options).await
     }
 
     async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        nobody(self).update_status(object, options).await
+        unnamed_client(self).update_status(object, options).await
     }
 
     async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
-        nobody(self).patch(key, patch, options).await
+        unnamed_client(self).patch(key, patch, options).await
     }
 
     async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        nobody(self).delete(key, options).await
+        unnamed_client(self).delete(key, options).await
     }
 }
 
-fn nobody<T>(collection: &Collection<T>) -> Client<T> {
+fn unnamed_client<T>(collection: &Collection<T>) -> Client<T> {
     Client::new(collection.clone(), "", collection.faults().clone())
 }
 

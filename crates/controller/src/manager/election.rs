@@ -29,7 +29,7 @@ pub(super) const NAME: &str = "the leader election";
 /// use pintle_events::EventRecorder;
 /// use pintle_leaderelect::LeaderElectionConfig;
 ///
-/// fn message(recorder: EventRecorder) -> LeaderElectionConfig {
+/// fn config(recorder: EventRecorder) -> LeaderElectionConfig {
 ///     LeaderElectionConfig { events: Some(leader_events(recorder)), ..LeaderElectionConfig::default() }
 /// }
 /// ```

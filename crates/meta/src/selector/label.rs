@@ -369,9 +369,9 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
         faults.push(format!("values: Invalid value: {}: {why}", as_json(values)));
     }
     if matches!(operator, SelectorOperator::GreaterThan | SelectorOperator::LessThan) {
-        let strange = values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err());
+        let not_integers = values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err());
         let why = "for 'Gt', 'Lt' operators, the value must be an integer";
-        faults.extend(strange.map(|(at, value)| format!("values[{at}]: Invalid value: {}: {why}", quoted(value))));
+        faults.extend(not_integers.map(|(at, value)| format!("values[{at}]: Invalid value: {}: {why}", quoted(value))));
     }
     for (at, value) in values.iter().enumerate() {
         let value_faults = label_value_faults(value);

@@ -14,7 +14,7 @@ static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Hist
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
-    Told,
+    Used,
     Dropped,
     /// On use, with a payload that panics when it is dropped.
     Twice,
@@ -31,7 +31,7 @@ impl Bad {
     fn at(&self, when: When) {
         self.calls.lock().unwrap().push(when);
         assert!(self.when != when, "on purpose");
-        if self.when == When::Twice && when == When::Told {
+        if self.when == When::Twice && when == When::Used {
             panic_any(self.clone());
         }
     }
@@ -51,19 +51,19 @@ impl Drop for Bad {
 
 impl Counter for Bad {
     fn add(&self, _: u64) {
-        self.at(When::Told);
+        self.at(When::Used);
     }
 }
 
 impl Gauge for Bad {
     fn add(&self, _: i64) {
-        self.at(When::Told);
+        self.at(When::Used);
     }
 }
 
 impl Histogram for Bad {
     fn observe(&self, _: f64) {
-        self.at(When::Told);
+        self.at(When::Used);
     }
 }
 
@@ -104,7 +104,7 @@ fn calls_reach_the_wrapped_provider() {
 #[test]
 fn provider_panic_is_reported_once_and_contained() {
     static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    for when in [When::Made, When::Told, When::Dropped, When::Twice] {
+    for when in [When::Made, When::Used, When::Dropped, When::Twice] {
         let calls = Arc::default();
         let bad = Bad { when, calls: Arc::clone(&calls) };
         let provider = CatchPanic::new(Arc::new(bad), |panic| REPORTS.lock().unwrap().push(panic.into()));
@@ -123,25 +123,25 @@ fn provider_panic_is_reported_once_and_contained() {
         let called = |of| calls.lock().unwrap().iter().filter(|call| **call == of).count();
         let expected = match when {
             When::Made => (1, 0),
-            When::Told | When::Twice => (4, 1),
+            When::Used | When::Twice => (4, 1),
             When::Dropped => (4, 6),
         };
-        assert_eq!((called(When::Made), called(When::Told)), expected, "{when:?}");
+        assert_eq!((called(When::Made), called(When::Used)), expected, "{when:?}");
     }
 }
 
 #[test]
 fn provider_panic_during_unwinding_does_not_abort() {
-    struct Told(Box<dyn Counter>);
-    impl Drop for Told {
+    struct AddOnDrop(Box<dyn Counter>);
+    impl Drop for AddOnDrop {
         fn drop(&mut self) {
             self.0.add(1);
         }
     }
-    let provider = CatchPanic::new(Arc::new(Bad { when: When::Told, calls: Arc::default() }), |_| {});
-    let told = Told(provider.counter(&COUNTER, &[]));
+    let provider = CatchPanic::new(Arc::new(Bad { when: When::Used, calls: Arc::default() }), |_| {});
+    let counter = AddOnDrop(provider.counter(&COUNTER, &[]));
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        let _told = told;
+        let _guard = counter;
         panic!("the first")
     }));
     assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"the first"));

@@ -134,17 +134,17 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
                         let state = Arc::new(Mutex::new(0));
                         let read = state.clone();
                         let pulled = memory.pulled(&LEVEL, &["a"], Box::new(move || f64::from(*read.lock().unwrap())));
-                        let mut told = Vec::new();
+                        let mut levels = Vec::new();
                         for step in 0..5 {
                             let mut state = state.lock().unwrap();
                             *state += 1;
                             let level = memory.gauge(&LEVEL, &[["a", "b"][(round + step) % 2]]);
                             level.add(1);
-                            told.push(level);
+                            levels.push(level);
                         }
                         drop(pulled);
                         let _locked = state.lock().unwrap();
-                        drop(told);
+                        drop(levels);
                     }
                 })
             })

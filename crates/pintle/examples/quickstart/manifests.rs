@@ -55,11 +55,12 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     let mut manifests = Vec::new();
     for (index, document) in serde_yaml::Deserializer::from_str(&text).enumerate() {
         let location = Location { file: file.into(), document: index + 1 };
-        let value = serde_json::Value::deserialize(document).with_context(|| format!("{location}: no valid YAML"))?;
+        let value = serde_json::Value::deserialize(document).with_context(|| format!("{location}: invalid YAML"))?;
         if value.is_null() {
             continue;
         }
-        let object: DynamicObject = serde_json::from_value(value).with_context(|| format!("{location}: no object"))?;
+        let object: DynamicObject =
+            serde_json::from_value(value).with_context(|| format!("{location}: not an object"))?;
         for (member, value) in [("apiVersion", &object.types.api_version), ("kind", &object.types.kind)] {
             ensure!(!value.is_empty(), "{location}: {member} is missing");
         }
@@ -75,11 +76,11 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     for Manifest { location, object } in manifests {
         let (api_version, kind) = (&object.types.api_version, &object.types.kind);
         if (api_version.as_str(), kind.as_str()) != ("example.com/v1", "Website") {
-            bail!("{location}: {kind:?} of {api_version:?} is not known here; only Website of example.com/v1 is");
+            bail!("{location}: {kind:?} of {api_version:?} is not supported; only Website of example.com/v1 is");
         }
         ensure!(object.namespace().is_some(), "{location}: metadata.namespace is missing");
         if let Some(first) = seen.insert(object.key(), location) {
-            bail!("{location}: website {} is in {first} already; give it another name", object.key());
+            bail!("{location}: website {} already exists in {first}; give it another name", object.key());
         }
         // Each page becomes a key of a ConfigMap.
         let is_key = |name: &str| {
@@ -89,7 +90,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         };
         let pages = object.data.get("spec").and_then(|spec| spec["pages"].as_object()).into_iter().flatten();
         if let Some((page, _)) = pages.into_iter().find(|(page, _)| !is_key(page)) {
-            bail!("{location}: spec.pages: {page:?} is no page's name; take letters, digits, '-', '_' and '.'");
+            bail!("{location}: spec.pages: {page:?} is not a valid page name; use letters, digits, '-', '_' and '.'");
         }
     }
     Ok(())

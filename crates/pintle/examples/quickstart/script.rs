@@ -31,7 +31,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let progress = Progress::new();
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
     progress.say(&format!("API server: {}", stage.cluster.config().server));
-    let outcome = set_up_and_play(&mut stage, &definition, websites, &flags, &progress).await;
+    let outcome = run_on(&mut stage, &definition, websites, &flags, &progress).await;
     // Clean up after a failure, too.
     let cleaned_up = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.clean_up().await };
     stage.cluster.shutdown().await;
@@ -44,7 +44,7 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
 }
 
 /// Creates the definition and the namespaces, and runs the script.
-async fn set_up_and_play(
+async fn run_on(
     stage: &mut Stage,
     definition: &[Manifest],
     websites: Vec<Manifest>,

@@ -20,8 +20,8 @@ fn provider(memory: &InMemoryProvider) -> Option<Arc<dyn Provider>> {
 fn reporting_components(memory: &InMemoryProvider) -> Vec<&'static str> {
     let parts = ["event_broadcaster", "informer", "leader_election", "reflector", "rest_client"];
     let samples = memory.samples();
-    let tells = |part: &&str| samples.iter().any(|sample| sample.metric.name.starts_with(part));
-    parts.into_iter().filter(tells).collect()
+    let reports = |part: &&str| samples.iter().any(|sample| sample.metric.name.starts_with(part));
+    parts.into_iter().filter(reports).collect()
 }
 
 #[tokio::test]
@@ -120,20 +120,20 @@ async fn provider_can_call_back_into_its_cluster() {
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
     // On a separate thread, so that a deadlock fails the test instead of blocking it.
-    let ((tell, told), handle) = (oneshot::channel(), Handle::current());
-    let asking = cluster.clone();
+    let ((sender, receiver), handle) = (oneshot::channel(), Handle::current());
+    let recording_cluster = cluster.clone();
     thread::spawn(move || {
         let _runtime = handle.enter();
-        tell.send(asking.recorder("probe"))
+        sender.send(recording_cluster.recorder("probe"))
     });
-    let recorder = soon(told).await.unwrap();
+    let recorder = soon(receiver).await.unwrap();
     recorder.event(&ConfigMap::new("a"), EventType::Normal, "Probed", "all is well");
     assert_eq!(recording.0.value("event_broadcaster_recorded_total", &[]), Some(1.0));
     soon(cluster.shutdown()).await;
 }
 
 #[tokio::test]
-async fn electors_of_each_kind_of_lock_record_events_and_metrics() {
+async fn every_lock_kind_records_events_and_metrics() {
     let (server, memory) = (server().await, InMemoryProvider::new());
     let config =
         ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory), ..ClusterConfig::default() };

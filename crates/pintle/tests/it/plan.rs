@@ -27,8 +27,8 @@ async fn plan_lists_writes_and_sends_none() {
     api.delete("before", &DeleteOptions::default()).await.expect("the object exists");
 
     let changes = plan.changes().await;
-    let told: Vec<_> = changes.iter().map(|change| (change.action, change.name.as_str())).collect();
-    assert_eq!(told, [(PlanAction::Create, "new"), (PlanAction::Delete, "before")]);
+    let planned: Vec<_> = changes.iter().map(|change| (change.action, change.name.as_str())).collect();
+    assert_eq!(planned, [(PlanAction::Create, "new"), (PlanAction::Delete, "before")]);
     assert!(server.audit().writes().is_empty(), "{:?}", server.audit().writes());
     soon(cluster.shutdown()).await;
     soon(plan.shutdown()).await;
