@@ -5,7 +5,6 @@ mod crates;
 mod layers;
 mod links;
 mod modules;
-#[allow(dead_code, reason = "enabled when all crates are rewritten")]
 mod plain;
 mod rows;
 mod text;
@@ -62,6 +61,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     text::check(&sources, &mut findings);
     links::check(&root, &sources, &mut findings);
     rows::check(&sources, &mut findings);
+    plain::check(&sources, &mut findings);
     crates::check(&root, &sources, &packages, &mut findings);
     words::check(&root, &sources, &packages, &mut findings);
     modules::check(&sources, &mut findings);

@@ -11,7 +11,6 @@ mod writes;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -598,14 +597,5 @@ impl<T: Object> Cache<T> {
 impl<T: Object> Default for Cache<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T: Object> fmt::Debug for Cache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("len", &self.len())
-            .field("resource_version", &self.resource_version())
-            .finish_non_exhaustive()
     }
 }

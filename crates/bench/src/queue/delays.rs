@@ -69,7 +69,7 @@ fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl Fn
         let _ = told.recv();
         Tally::keys(n)
     });
-    let _ = queue.shut_down(ShutdownMode::Abandon);
+    drop(queue.shut_down(ShutdownMode::Abandon));
     sample.gets = Threads.join(worker) as f64;
     sample.with("ns/call", adding / n as f64)
 }

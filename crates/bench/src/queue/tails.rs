@@ -74,7 +74,7 @@ pub(super) fn counts<K: Key>(how: Setting) -> Sample {
                 counts.time(|| queue.counts());
             }
             stop.store(true, Ordering::Relaxed);
-            let _ = queue.shut_down(ShutdownMode::Abandon);
+            drop(queue.shut_down(ShutdownMode::Abandon));
             hogs.into_iter().map(|hog| hog.join().expect("a thread of the work panicked")).sum()
         });
         Tally::keys(turns)

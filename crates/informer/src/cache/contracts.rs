@@ -1,6 +1,7 @@
-//! Implements the store traits of `pintle_delta_fifo`.
+//! Implements `Debug` and the store traits of `pintle_delta_fifo`.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use pintle_delta_fifo::{
@@ -108,5 +109,14 @@ impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
 impl<T: Object> KeyGetter<ObjectKey, Arc<T>> for Cache<T> {
     fn get_by_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, BoxError> {
         Ok(self.get(key))
+    }
+}
+
+impl<T: Object> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("len", &self.len())
+            .field("resource_version", &self.resource_version())
+            .finish_non_exhaustive()
     }
 }
