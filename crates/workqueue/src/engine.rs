@@ -22,7 +22,7 @@ pub(crate) use self::retry::Failed;
 
 use self::record::Record;
 use self::table::Table;
-use crate::config::{Charge, Pending, QueueConfig};
+use crate::config::{DelayPolicy, QueueConfig, RetryAccounting};
 use crate::metrics::{Depth, Observer, Pull, Stamps};
 use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
@@ -48,11 +48,11 @@ pub(crate) struct Engine<K> {
     /// When something becomes of a record by itself: the delays that end, and the failures that expire.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
-    handout_limit: Option<TokenBucket>,
-    charge: Charge,
+    dequeue_limit: Option<TokenBucket>,
+    charge: RetryAccounting,
     keep_failures: Option<u64>,
-    pending_retry: Pending,
-    pending_reminder: Pending,
+    pending_retry: DelayPolicy,
+    pending_reminder: DelayPolicy,
     mode: Option<ShutdownMode>,
     counts: Counts,
     refused: u64,
@@ -116,7 +116,7 @@ impl<K> Engine<K> {
             is_withheld: false,
             timers: BTreeSet::new(),
             limiter: config.limiter,
-            handout_limit: config.handout_limit,
+            dequeue_limit: config.dequeue_limit,
             charge: config.charge,
             keep_failures: config.keep_failures.map(nanos),
             pending_retry: config.pending_retry,
@@ -169,7 +169,7 @@ impl<K> Engine<K> {
         if queued == 0 || self.is_withheld || self.is_exhausted() {
             return 0;
         }
-        match &mut self.handout_limit {
+        match &mut self.dequeue_limit {
             None => queued,
             Some(bucket) => queued.min(bucket.tokens(now.instant()) as usize),
         }
@@ -228,10 +228,10 @@ impl<K> Engine<K> {
     }
 
     fn handout_wait(&mut self, now: &Now<'_>) -> u64 {
-        self.handout_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(now.instant())))
+        self.dequeue_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(now.instant())))
     }
 
-    fn policy(&self, kind: DelayKind) -> Pending {
+    fn policy(&self, kind: DelayKind) -> DelayPolicy {
         match kind {
             DelayKind::Retry => self.pending_retry,
             DelayKind::Reminder => self.pending_reminder,

@@ -15,7 +15,7 @@ pub struct Counts {
     /// Handed out.
     pub in_flight: usize,
     /// Handed out, and added again since: will be queued when done.
-    pub redirtied: usize,
+    pub dirty_in_flight: usize,
     /// Waiting for a deadline.
     pub delayed: usize,
     /// In no other state, but remembered for their failures.
@@ -78,6 +78,6 @@ impl Counts {
     /// How many keys have work to do that nobody is doing yet, queued or not: what the metric `depth` says, in client-go as
     /// here.
     pub fn depth(&self) -> usize {
-        self.queued + self.redirtied
+        self.queued + self.dirty_in_flight
     }
 }

@@ -139,7 +139,7 @@ fn what_is_due_is_not_hidden_by_what_else_is() {
     queue.add_after(1000, 2 * SECOND);
     clock.advance(2 * SECOND);
     assert_eq!(queue.try_get().map(|item| *item), Ok(1000));
-    assert_eq!((queue.counts().idle, queue.counts().redirtied, held.len()), (0, 100, 100));
+    assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
 /// Somebody else took the key: the waiter that was woken for it waits on, and before all who came later.

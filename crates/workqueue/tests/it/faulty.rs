@@ -106,9 +106,9 @@ impl<K> Order<K> for Paused {
 fn an_order_that_withholds_its_keys_is_asked_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
     let (paused, asked) = (Arc::clone(&order.1), Arc::clone(&order.2));
-    let handout_limit = Some(TokenBucket::full(1.0, 2));
+    let dequeue_limit = Some(TokenBucket::full(1.0, 2));
     let order = Box::new(order);
-    let queue = WorkQueue::new(QueueConfig { order, handout_limit, ..QueueConfig::new(clock.clone()) });
+    let queue = WorkQueue::new(QueueConfig { order, dequeue_limit, ..QueueConfig::new(clock.clone()) });
     queue.add_all([0, 1]);
     let held = queue.try_get().unwrap();
     paused.store(true, Ordering::SeqCst);

@@ -136,8 +136,8 @@ fn a_task_that_comes_late_for_a_key_that_is_gone_wakes_nobody() {
 #[test]
 fn a_token_is_not_lost_on_a_task_that_does_not_come() {
     let clock = ManualClock::new();
-    let handout_limit = Some(TokenBucket::new(1.0, 1, clock.now()));
-    let queue = WorkQueue::new(QueueConfig { handout_limit, ..QueueConfig::new(clock.clone()) });
+    let dequeue_limit = Some(TokenBucket::new(1.0, 1, clock.now()));
+    let queue = WorkQueue::new(QueueConfig { dequeue_limit, ..QueueConfig::new(clock.clone()) });
     let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
     queue.add_all([1, 2]);
     assert!(stuck.is_woken() && !other.is_woken(), "there is one token");

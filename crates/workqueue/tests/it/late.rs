@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
+use pintle_workqueue::{Added, DelayKind, DelayPolicy, Fifo, Order, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
 use crate::gate::{Gate, GatedLimiter, Opener, gate, gated};
 use crate::support::at;
@@ -20,7 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 fn queue(order: Box<dyn Order<&'static str>>, metrics: Option<Arc<dyn Provider>>) -> (Queue, ManualClock, Gate) {
     let clock = ManualClock::new();
     let (order, gate) = gated(order, |key| *key == "gate");
-    let config = QueueConfig { order, metrics, pending_reminder: Pending::Absorb, ..QueueConfig::new(clock.clone()) };
+    let config =
+        QueueConfig { order, metrics, pending_reminder: DelayPolicy::Absorb, ..QueueConfig::new(clock.clone()) };
     (WorkQueue::new(config), clock, gate)
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{
-    AddOptions, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkItem, WorkQueue,
+    AddOptions, DelayPolicy, MetricsStyle, Priority, QueueConfig, ShutdownMode, TryGetError, WorkItem, WorkQueue,
 };
 
 use crate::recorder::Recorder;
@@ -28,8 +28,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
-        pending_retry: Pending::Absorb,
-        pending_reminder: Pending::Absorb,
+        pending_retry: DelayPolicy::Absorb,
+        pending_reminder: DelayPolicy::Absorb,
         metrics: Some(Arc::new(metrics.clone())),
         metrics_style: MetricsStyle::ControllerRuntime,
         ..QueueConfig::new(clock)
@@ -118,7 +118,7 @@ fn c5_enqueues_an_item_that_is_held() {
     queue.add_with("foo", at(1));
     let foo = queue.try_get().unwrap();
     queue.add("foo");
-    assert_eq!((queue.len(), queue.counts().redirtied), (0, 1));
+    assert_eq!((queue.len(), queue.counts().dirty_in_flight), (0, 1));
     foo.done();
     assert_eq!(take(&queue), Some(("foo", 0)), "its priority starts afresh");
     assert_eq!(metrics.counts(), (2, 0, vec![(0, 0), (1, 0)]));

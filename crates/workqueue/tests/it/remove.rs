@@ -75,7 +75,7 @@ fn the_add_of_a_key_that_is_held_is_taken_back() {
     assert!(!queue.remove(&"a"), "it was not added since");
     queue.add("a");
     assert!(queue.remove(&"a"));
-    assert_eq!((queue.counts().in_flight, queue.counts().redirtied), (1, 0));
+    assert_eq!((queue.counts().in_flight, queue.counts().dirty_in_flight), (1, 0));
     item.done();
     assert!(queue.snapshot().is_empty());
 }
