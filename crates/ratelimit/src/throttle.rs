@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_comes_waits_and_goes_without_a_look_at_all_others() {
+    fn waiter_cost_is_independent_of_the_number_of_waiters() {
         const WAITERS: usize = 10_000;
         let throttle = Throttle::new(1.0, 1, ManualClock::new());
         assert!(throttle.try_accept());

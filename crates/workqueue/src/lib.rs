@@ -66,9 +66,9 @@
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|
-//! | Done | any caller can call `Done(key)` any number of times, which can duplicate the key or release it from its new owner | dropping the guard that `get` returned | incorrect use does not compile | `x1_only_the_holder_can_be_done_with_a_key` |
+//! | Done | any caller can call `Done(key)` any number of times, which can duplicate the key or release it from its new owner | dropping the guard that `get` returned | incorrect use does not compile | `x1_only_the_guard_can_finish_a_key` |
 //! | A worker panics or is cancelled | the key stays in flight forever | the key is done | unwinding and cancellation drop the guard | `x8_a_worker_that_panics_is_done` |
-//! | Get | cannot be cancelled | a cancel-safe future, a blocking call, or `try_get` | | `a_wake_up_is_not_lost_with_the_one_it_woke` |
+//! | Get | cannot be cancelled | a cancel-safe future, a blocking call, or `try_get` | | `wakeup_of_a_dropped_get_is_not_lost` |
 //! | Drain | ends once no key is in flight, even if keys are queued | ends once no key is queued or in flight | a drain must process the backlog | `x3_drain_with_queued_and_none_in_flight` |
 //! | Several concurrent drains | one can block forever | all return | | `x2_two_concurrent_drainers_are_both_woken` |
 //! | ShutDown after ShutDownWithDrain | ends the drain; the reverse order drains again | modes only become stricter; [`Abandon`](ShutdownMode::Abandon) ends a drain | a later call must not undo a stricter one | `q9_force_queue_shutdown`, `shutdown_only_ever_tightens` |
@@ -76,20 +76,20 @@
 //! | An add after shutdown | ignored | returns [`Added::ShutDown`] and is counted | | `x7_shutdown_with_thousands_of_delayed_adds` |
 //! | Three queue types | each wraps another | one type; an add without a delay is a plain add | a queue cannot ignore a limiter or order that was passed to it | `three_layers_behave_like_the_model` |
 //! | `Done` followed by `Get` | two calls | optionally one call, [`WorkItem::next`] | takes the lock once instead of twice | `next_is_done_and_get_in_one` |
-//! | Undoing an add | not possible | [`WorkQueue::remove`] | a deleted object needs no reconcile | `what_is_removed_is_not_handed_out` |
-//! | `add` or done while the lock is contended | waits for the lock | if no worker is waiting, pushes to an inbox and returns. The next thread that takes the lock applies the inbox with the original timestamps | the queue's tables do not bounce between CPU caches | `nobody_can_tell_a_late_add` |
+//! | Undoing an add | not possible | [`WorkQueue::remove`] | a deleted object needs no reconcile | `removed_key_is_not_dequeued` |
+//! | `add` or done while the lock is contended | waits for the lock | if no worker is waiting, pushes to an inbox and returns. The next thread that takes the lock applies the inbox with the original timestamps | the queue's tables do not bounce between CPU caches | `late_add_is_not_observable` |
 //! | `AddAfter` | blocks while 1000 adds are buffered for the loop | waits only for the lock; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | The end of a delay | the loop queues the key | the next access to the queue or the key queues it; a waiting `get` queues it immediately. Its age and metrics start at the end of the delay | no background task. A plain add can be queued first in the meantime. Each access queues at most 16 due keys to bound its latency; [`WorkQueue::counts`] repeats until all are queued | `d1_simple_queue`, `a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time` |
-//! | A rate-limited add that an earlier retry covers, or after shutdown | counts as a failure | not counted, unless [`RetryAccounting::Always`]. [`WorkItem::retry`] always counts, except after shutdown | an add that reports no new failure must not increase the backoff | `x6_a_collapsed_retry_is_charged_only_if_told_so`, `a_failure_counts_beside_an_earlier_reminder` |
-//! | A woken worker that does not run | delays the key | after 1 ms, all waiting workers are woken | an executor can leave a task unpolled for a long time | `a_key_is_handed_to_another_task_after_a_millisecond_if_the_woken_one_does_not_come` |
-//! | Many keys at once | one `Add` per key | [`WorkQueue::add_all`] | takes the lock less often | `many_keys_are_added_in_their_order_and_without_duplicates` |
-//! | A non-empty order that returns no key | `Pop` panics | `pop` is called again after the next change | an order can withhold keys | `an_order_that_withholds_its_keys_is_asked_again_after_a_change` |
+//! | The end of a delay | the loop queues the key | the next access to the queue or the key queues it; a waiting `get` queues it immediately. Its age and metrics start at the end of the delay | no background task. A plain add can be queued first in the meantime. Each access queues at most 16 due keys to bound its latency; [`WorkQueue::counts`] repeats until all are queued | `d1_simple_queue`, `due_keys_are_queued_in_small_batches` |
+//! | A rate-limited add that an earlier retry covers, or after shutdown | counts as a failure | not counted, unless [`RetryAccounting::Always`]. [`WorkItem::retry`] always counts, except after shutdown | an add that reports no new failure must not increase the backoff | `x6_collapsed_retry_counts_only_when_configured`, `a_failure_counts_beside_an_earlier_reminder` |
+//! | A woken worker that does not run | delays the key | after 1 ms, all waiting workers are woken | an executor can leave a task unpolled for a long time | `another_task_gets_the_key_after_a_millisecond` |
+//! | Many keys at once | one `Add` per key | [`WorkQueue::add_all`] | takes the lock less often | `add_all_keeps_order_and_deduplicates` |
+//! | A non-empty order that returns no key | `Pop` panics | `pop` is called again after the next change | an order can withhold keys | `withholding_order_is_polled_again_after_a_change` |
 //! | Failures of a key without `Forget` | kept forever | kept for one hour after the key became idle: [`QueueConfig::keep_failures`] | avoids a memory leak | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 per second over all keys, and 5 ms to 1000 s per key | 5 ms to 1000 s per key, as in controller-runtime. `ratelimit::default_controller_rate_limiter` is client-go's | with client-go's, 10,000 failing keys wait 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, overflow is undefined | saturating integers | | `l2_item_exponential_overflow` |
 //! | Gauges of unfinished work | updated every 500 ms, frozen at shutdown | computed when scraped, removed with the queue. Two queues with one name report the sum, and the age of the oldest key | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
 //! | Histograms | client-go: buckets; controller-runtime: also native histograms | the same buckets; no native histograms | `prometheus-client` does not support them | `c27a_cardinality_limit` |
-//! | Metrics provider | one per process, the first wins; series stay forever | one per queue; its series are removed with it | | `without_a_provider_nothing_is_told`, `a_queues_share_of_the_depth_leaves_with_it` |
+//! | Metrics provider | one per process, the first wins; series stay forever | one per queue; its series are removed with it | | `no_metrics_without_a_provider`, `a_queues_share_of_the_depth_leaves_with_it` |
 //! | A wait for a token that never arrives | sleeps for 292 years | returns an error immediately | no caller hangs | `t6_never_fake` |
 //! | A cancelled wait for a token | can leave a debt | leaves no debt | | `a_cancelled_wait_leaves_no_debt` |
 //! | A panic in `ParallelizeUntil` | kills the process | ends only that piece. The result lists panics and skipped pieces | | `x9_a_parallel_piece_that_panics_ends_alone` |

@@ -179,7 +179,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn the_tenants_take_turns(seed in any::<u64>(), tenants in 1..300u32) {
+        fn tenants_alternate(seed in any::<u64>(), tenants in 1..300u32) {
             compare(Fair::new(move |key| key % tenants), Tenants(VecDeque::new(), tenants), seed);
         }
     }

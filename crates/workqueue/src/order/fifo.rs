@@ -117,7 +117,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn what_came_first_is_the_first(seed in any::<u64>()) {
+        fn fifo_matches_a_plain_list(seed in any::<u64>()) {
             compare(Fifo::default(), Vec::new(), seed);
         }
     }

@@ -162,7 +162,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn the_first_of_the_highest_priority_is_the_first(seed in any::<u64>()) {
+        fn strict_priority_matches_a_plain_list(seed in any::<u64>()) {
             compare(Priority::strict(), List(Vec::new(), None), seed);
         }
 

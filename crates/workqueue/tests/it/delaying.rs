@@ -118,7 +118,7 @@ fn a_postponed_delay_ends_later_and_never_earlier() {
 }
 
 #[test]
-fn a_replaced_delay_ends_when_it_is_told() {
+fn replaced_delay_ends_at_the_new_deadline() {
     let (queue, clock) = queue();
     queue.add_after("a", SECOND);
     queue.replace_after("a", 3 * SECOND, DelayKind::Reminder);

@@ -32,7 +32,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 /// There is no `done(key)`: only who holds a key can be done with it, and only once. (A second `done` of a guard does not
 /// compile; the crate page shows it.)
 #[test]
-fn x1_only_the_holder_can_be_done_with_a_key() {
+fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
     queue.add("a");
     let first = queue.try_get().unwrap();
@@ -109,7 +109,7 @@ fn x5_add_while_a_delayed_entry_exists() {
 }
 
 #[test]
-fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
+fn x6_collapsed_retry_counts_only_when_configured() {
     let failures = |charge: RetryAccounting| {
         let mut config = QueueConfig::new(ManualClock::new());
         config.charge = charge;
@@ -245,7 +245,7 @@ fn shutdown_only_ever_tightens() {
 }
 
 #[test]
-fn a_drain_ends_at_its_deadline_and_says_what_is_left() {
+fn drain_reports_remaining_keys_at_its_deadline() {
     let (queue, clock) = queue();
     queue.add("a");
     let _held = queue.try_get().unwrap();
@@ -295,7 +295,7 @@ fn an_earlier_delay_brings_the_timer_forward() {
 
 /// A `get` that was woken and is dropped before it looks passes its wake-up on.
 #[test]
-fn a_wake_up_is_not_lost_with_the_one_it_woke() {
+fn wakeup_of_a_dropped_get_is_not_lost() {
     let (queue, _) = queue();
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));

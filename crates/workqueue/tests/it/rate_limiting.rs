@@ -49,7 +49,7 @@ fn r1_rate_limiting_queue() {
 }
 
 #[test]
-fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
+fn retry_in_flight_waits_for_delay_and_guard() {
     let (config, clock) = config();
     let queue = WorkQueue::new(config);
     queue.add("a");
@@ -105,7 +105,7 @@ impl RateLimiter<&'static str> for Forgetful {
 
 /// As client-go's does, which has no other memory. A key that the queue does not know may be one that the limiter knows.
 #[test]
-fn a_limiter_is_told_what_is_forgotten() {
+fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
     for (step, told) in [
         ((|queue: &Queue| queue.forget(&"a")) as fn(&Queue), &["a"][..]),
@@ -128,7 +128,7 @@ fn a_limiter_is_told_what_is_forgotten() {
 
 /// Whatever comes first after their time, and though nobody has looked for a key since.
 #[test]
-fn failures_that_have_expired_count_no_more_whatever_is_done_with_their_key() {
+fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
     for (step, queued) in [
         ((|queue: &Queue| queue.add("a")) as fn(&Queue), 1),
@@ -168,7 +168,7 @@ fn a_question_does_not_prolong_the_failures() {
 }
 
 #[test]
-fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
+fn failures_do_not_expire_during_the_retry_delay() {
     let (mut config, clock) = config();
     config.keep_failures = Some(MS);
     config.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::from_secs(60), Duration::from_secs(600)));
@@ -179,7 +179,7 @@ fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
 }
 
 #[test]
-fn the_dequeue_limit_is_a_cap_at_the_door_and_not_a_debt() {
+fn dequeue_limit_caps_the_rate_without_debt() {
     let (mut config, clock) = config();
     config.dequeue_limit = Some(TokenBucket::new(10.0, 2, clock.now()));
     let queue = WorkQueue::new(config);
@@ -293,7 +293,7 @@ fn a_failure_counts_beside_an_earlier_reminder() {
 
 /// The key runs again anyway, and the failure counts all the same.
 #[test]
-fn a_failure_counts_for_a_key_that_is_to_run_again_at_once() {
+fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
     config.pending_retry = DelayPolicy::Absorb;
     let queue = WorkQueue::new(config);
@@ -307,7 +307,7 @@ fn a_failure_counts_for_a_key_that_is_to_run_again_at_once() {
 }
 
 #[test]
-fn a_rate_limited_add_counts_beside_a_reminder_and_is_free_beside_a_retry() {
+fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let (config, _clock) = config();
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
@@ -318,7 +318,7 @@ fn a_rate_limited_add_counts_beside_a_reminder_and_is_free_beside_a_retry() {
 
 /// A reminder that joins a retry does not let an event out of the back-off, whichever of them came first and ends first.
 #[test]
-fn a_delay_that_is_a_retry_as_well_is_respected() {
+fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {
         let (mut config, clock) = config();
         config.pending_retry = DelayPolicy::Respect;
