@@ -10,7 +10,7 @@ use crate::{
     BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Store, StoreError,
 };
 
-/// A queue of keyed changes that keeps each of them: client-go's `DeltaFIFO`.
+/// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
 /// Its producer says what happens to objects; its consumer takes one key at a time, with everything that has happened to it
 /// since its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of
