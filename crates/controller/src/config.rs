@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_meta::ObjectKey;
 use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{MetricsStyle, Pending, Priority, QueueConfig};
+use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 
 use crate::order::{GuardedOrder, OrderPanic};
 
@@ -105,7 +105,7 @@ impl ControllerConfig {
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
             // A call that a change triggers also serves as the retry.
-            pending_retry: Pending::Absorb,
+            pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };
         if let Some(setup) = &self.queue {

@@ -1,18 +1,18 @@
-//! The queue for a listener, who may be slow.
+//! The queue of a listener that can be slow.
 
 use std::hash::Hash;
 
 use crate::keyed::{KeyHash, Place};
 use crate::line::Line;
 
-/// A queue of changes for a listener that may be slower than they come.
+/// A queue of changes for a listener that can be slower than its producer.
 ///
-/// Where changes of one key meet, they become one. How many wait is therefore bounded by how many keys the listener knows or
-/// that exist, in [ordered delivery](Delivery::Ordered) by that and its bound. Whoever applies all changes in turn ends with the truth,
-/// however they are [delivered](Delivery).
+/// Queued changes of one key are merged. The length is therefore bounded by the number of keys that exist or that the listener knows;
+/// [ordered delivery](Delivery::Ordered) adds its own bound. With every [`Delivery`], a listener that applies all changes in order ends
+/// in the state of the source.
 ///
-/// Keys come out in the order in which they first changed; a key keeps its place while further changes join it. An object that came
-/// and went while the listener did not look is not told, unless changes are ordered.
+/// Keys are popped in the order of their first change, and a key keeps its position while changes join it. An object that was added and
+/// deleted between two pops is not delivered, unless changes are ordered.
 ///
 /// The end of an object and the beginning of another of its name are two changes, even where they met: the end comes first, with the
 /// last state that was seen, and the beginning is next in line.
@@ -42,7 +42,7 @@ pub struct CoalescingFifo<K, T> {
     joined: u64,
 }
 
-/// What becomes of changes that wait in a [`CoalescingFifo`].
+/// How a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// Changes of one key become one, from the state that the listener knows to the newest. Of a key that waits with an update, both
@@ -66,11 +66,11 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object. None: it is gone.
     pub newest: Option<T>,
-    /// The state of which the listener will not be told, if the queue had one.
+    /// The state that is not delivered to the listener, if the queue had one.
     pub untold: Option<T>,
 }
 
-/// What a [`CoalescingFifo`] delivers for a key.
+/// A change that a [`CoalescingFifo`] delivers for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
     /// The listener did not know the key.
@@ -89,7 +89,7 @@ pub enum Change<T> {
     },
     /// The key is gone.
     Deleted {
-        /// The last state that was seen. The listener may not have been told of it.
+        /// The last observed state. It may not have been delivered to the listener.
         object: T,
         /// Whether it was deleted in that state. If not, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
@@ -230,7 +230,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
@@ -240,7 +240,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.initial
     }
 
-    /// How many changes have joined another one since the beginning: what a listener that kept up would have been told as well.
+    /// Returns how many changes were merged into another change since the creation of the queue.
     pub fn joined(&self) -> u64 {
         self.joined
     }

@@ -1,4 +1,4 @@
-//! What can be configured of a queue.
+//! The configuration of the queues.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use crate::{
     BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Store, StoreError,
 };
 
-/// A queue of keyed changes that keeps each of them: client-go's `DeltaFIFO`.
+/// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
 /// Its producer says what happens to objects; its consumer takes one key at a time, with everything that has happened to it
 /// since its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of
@@ -68,7 +68,7 @@ pub struct Popped<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
-    /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
+    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: DeltaFifoConfig<K, T>,
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Self { key_func: Box::new(key_func), config, line: Line::new(), lists: 0, progress: Progress::default() }
     }
 
-    /// Queues that an object is new.
+    /// Queues the addition of an object.
     ///
     /// # Errors
     ///
@@ -86,11 +86,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.enqueue(object, Delta::Added)
     }
 
-    /// Queues that an object changed.
+    /// Queues an update of an object.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Updated)
@@ -103,7 +103,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add). After [`StoreError::Key`] the queue is as if it had not been called.
+    /// The same errors as [`add`](Self::add). After [`StoreError::Key`] the queue is as if it had not been called.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
         self.progress.changed();
@@ -131,7 +131,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add). What comes before the object at fault stays queued.
+    /// The same errors as [`add`](Self::add). What comes before the object at fault stays queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
@@ -191,7 +191,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Some(Popped { key, deltas, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Says that what was popped has been processed.
+    /// Marks the popped items as processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
@@ -202,12 +202,12 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.has_synced()
     }
 
-    /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
+    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
@@ -226,7 +226,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if the object has no key.
+    /// Returns the error of the key function if the object has no key.
     pub fn get(&self, object: &T) -> Result<Option<&Deltas<K, T>>, KeyError> {
         Ok(self.get_by_key(&self.key_of(object)?))
     }
@@ -236,12 +236,12 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Some(&self.line[self.line.place_of(key)?].deltas)
     }
 
-    /// How many keys wait.
+    /// Returns the number of queued keys.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Whether no key waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }

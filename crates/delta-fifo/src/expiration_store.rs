@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if it has no key.
+    /// Returns the error of the key function if it has no key.
     pub fn add(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
         let key = (self.key_func)(&object)?;
         self.objects.insert(key, (object, now));
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if `object` has no key.
+    /// Returns the error of the key function if `object` has no key.
     pub fn delete(&mut self, object: &T) -> Result<(), KeyError> {
         self.objects.remove(&(self.key_func)(object)?);
         Ok(())
@@ -67,7 +67,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if one of them has no key. Then nothing changes.
+    /// Returns the error of the key function if one of them has no key. Then nothing changes.
     pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
         let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
         self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if `object` has no key.
+    /// Returns the error of the key function if `object` has no key.
     pub fn get(&mut self, object: &T, now: Instant) -> Result<Option<&T>, KeyError> {
         let key = (self.key_func)(object)?;
         Ok(self.get_by_key(&key, now))

@@ -70,7 +70,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn bulk_add(&mut self, objects: Vec<T>) -> Result<(), StoreError> {
         for (key, object) in self.with_keys(objects)? {
             let hash = self.items.hash(&key);
@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn add_if_not_present(&mut self, object: T) -> Result<(), StoreError> {
         match self.place_of(&(self.key_func)(&object)?) {
             Some(_) if !self.closed => Ok(()),
@@ -108,7 +108,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if `object` has no key.
+    /// Returns the error of the key function if `object` has no key.
     pub fn delete(&mut self, object: &T) -> Result<Option<T>, KeyError> {
         let place = self.place_of(&(self.key_func)(object)?);
         Ok(place.and_then(|place| self.remove(self.items[place].at)))
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if `object` has no key.
+    /// Returns the error of the key function if `object` has no key.
     pub fn get(&self, object: &T) -> Result<Option<&T>, KeyError> {
         Ok(self.get_by_key(&(self.key_func)(object)?))
     }
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.closed = true;
     }
 
-    /// Whether it was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

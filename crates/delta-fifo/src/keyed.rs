@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_many_records_goes_with_the_last_one() {
+    fn removing_the_last_record_releases_memory() {
         let mut keyed = Keyed::new();
         let mut fill = |count: usize| {
             let places: Vec<_> = (0..count).map(|key| keyed.insert(keyed.hash(&key), key, ())).collect();

@@ -57,7 +57,7 @@ pub struct Latest<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
-    /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
+    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self { key_func: Box::new(key_func), line: Line::new(), progress: Progress::default() }
     }
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.add(object)
     }
@@ -87,7 +87,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn add_if_not_present(&mut self, object: T) -> Result<(), StoreError> {
         match self.line.place_of(&(self.key_func)(&object)?) {
             Some(_) => Ok(()),
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -139,7 +139,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Some(Latest { key, object, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Says that what was popped has been processed.
+    /// Marks the popped items as processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
@@ -150,12 +150,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.has_synced()
     }
 
-    /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
+    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
@@ -175,12 +175,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Some(&self.line[self.line.place_of(key)?].object)
     }
 
-    /// How many objects wait.
+    /// Returns the number of queued objects.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Whether no object waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }

@@ -30,7 +30,7 @@
 //! # Ok::<(), pintle_delta_fifo::StoreError>(())
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.

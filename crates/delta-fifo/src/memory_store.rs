@@ -63,7 +63,7 @@ pub struct Replacement<T> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
-    /// An empty store. `key_func` gives the key of an object; it has to give the same key for the same object each time.
+    /// Creates an empty store. `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }

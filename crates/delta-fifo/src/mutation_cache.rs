@@ -9,8 +9,8 @@ use crate::line::Line;
 
 /// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
 ///
-/// A client puts in what the server answered to its writes, and asks here with what the store has. It gets the newer one of both. So
-/// that what is deleted does not come back, the cache has to be told of the store's [deletions](Self::on_delete).
+/// A client inserts the server's responses to its writes. A lookup takes the stored object and returns the newer of both. Call
+/// [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
 ///
 /// It knows nothing of the store and reads no clock: it is given what the store has, and the time. What was written is kept until the
 /// store has caught up, for a while, and for so many keys at most; so it helps in most cases, and guarantees nothing.
@@ -99,8 +99,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// The newer one of what was written and of what the store has for a key. None: there is none, or the store has none and
-    /// [adds are not included](MutationCacheConfig::includes_adds).
+    /// Returns the newer of the written and the stored object of a key. Returns `None` if there is neither, or if the store has no object
+    /// and [adds are not included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),

@@ -13,23 +13,23 @@ pub trait Queue {
     /// nothing waits.
     fn pop(&mut self) -> Option<Self::Popped>;
 
-    /// Says that what was popped has been processed.
+    /// Marks the popped items as processed.
     fn processed(&mut self);
 
     /// Whether the first list has been processed, if it came before anything else. If something else came first, it is true from
     /// then on.
     fn has_synced(&self) -> bool;
 
-    /// Says that no more will come. What is queued can still be popped.
+    /// Closes the queue. Queued items can still be popped.
     fn close(&mut self);
 
-    /// Whether it was closed.
+    /// Returns whether the queue is closed.
     fn is_closed(&self) -> bool;
 
-    /// How many items wait.
+    /// Returns the number of queued items.
     fn len(&self) -> usize;
 
-    /// Whether nothing waits.
+    /// Returns whether the queue is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -97,7 +97,7 @@ pub struct Batch<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
-    /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
+    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: RealFifoConfig<K, T>,
@@ -112,7 +112,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Queues that an object is new.
+    /// Queues the addition of an object.
     ///
     /// # Errors
     ///
@@ -121,11 +121,11 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, Delta::Added)
     }
 
-    /// Queues that an object changed.
+    /// Queues an update of an object.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Updated)
     }
@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
@@ -149,7 +149,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add). An atomic queue looks at no key, and queues nothing if the transformer refuses an object. The
+    /// The same errors as [`add`](Self::add). An atomic queue looks at no key, and queues nothing if the transformer refuses an object. The
     /// other one queues nothing if an object has no key; if the transformer refuses an object, what comes before it stays
     /// queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
@@ -225,7 +225,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(Batch { items, is_in_initial_list })
     }
 
-    /// Says that what was popped has been processed.
+    /// Marks the popped items as processed.
     pub fn processed(&mut self) {
         self.progress.processed();
     }
@@ -236,22 +236,22 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.has_synced()
     }
 
-    /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
+    /// Closes the queue. Queued items can still be popped, and later additions are still queued.
     pub fn close(&mut self) {
         self.progress.close();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
 
-    /// How many items wait.
+    /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether no item waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

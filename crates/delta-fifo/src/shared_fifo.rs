@@ -65,10 +65,10 @@ pub struct SharedFifoConfig {
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// Who is told how a [`SharedFifo`] is doing: client-go's metrics of its queue. The methods are called under the lock of the
-/// queue, so that the last value is that of the queue; they must neither wait nor use it.
+/// The metrics of a [`SharedFifo`], as in client-go. The methods are called under the queue's lock, so the last reported value matches
+/// the queue. They must neither block nor use the queue.
 ///
-/// A panic of a method comes out of the call that changed the queue, after all who wait have been woken.
+/// A panic of a method propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
     /// So many items wait now: a gauge, `informer_queued_items` of client-go.
     fn queued(&self, items: usize);
@@ -77,11 +77,11 @@ pub trait FifoMetrics: Send + Sync {
     fn processed(&self, took: Duration);
 }
 
-/// Exclusive use of the queue in a [`SharedFifo`]. Its drop wakes those who wait for the queue to change.
+/// Exclusive access to the queue in a [`SharedFifo`]. Dropping it wakes the callers that wait for a change of the queue.
 ///
 /// # Panics
 ///
-/// The drop passes on the first panic of the metrics or of a waker, unless the thread is unwinding. Everybody is woken before that.
+/// The drop propagates the first panic of the metrics or of a waker, unless the thread is unwinding. All waiters are woken first.
 pub struct Guard<'a, Q: Queue> {
     // Dropped first, so that nobody is woken under the lock.
     state: MutexGuard<'a, State<Q>>,

@@ -23,28 +23,28 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     fn update(&mut self, object: T) -> Result<(), StoreError>;
 
     /// Stores or queues that an object is gone; `object` is its last state.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
     /// Stores or queues that these are all objects there are, as of `resource_version`.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
     /// Makes a queue deliver the known objects again. A cache has nothing to do.
     ///
     /// # Errors
     ///
-    /// Those of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
     /// Does these writes, in their order. Those that fail do not keep the others from being done.
@@ -81,7 +81,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// The key function's, if the object has no key.
+    /// Returns the error of the key function if the object has no key.
     fn get(&self, object: &T) -> Result<Option<Self::Entry>, KeyError>;
 
     /// What is held for a key.

@@ -1,16 +1,15 @@
-//! How long to leave one thing alone that fails.
+//! Growing delays between the attempts of one operation.
 
 use std::time::Duration;
 
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Says how long to wait after each failure: longer each time, and from the start again after a success. This is client-go's
-/// `wait.Backoff`, and its `BackoffManager` but for when it starts over.
+/// Computes growing delays between retries, which start over after a success.
 ///
-/// It is stepped: it neither sleeps nor reads a clock. Its owner says what a success is, and calls
-/// [`reset`](Backoff::reset) then. client-go's manager starts over after a quiet time instead, two minutes say; so what works
-/// again pays for what failed before, and what takes long to fail never backs off.
+/// This is client-go's `wait.Backoff`, and its `BackoffManager` except for the reset. A `Backoff` neither sleeps nor reads a clock. Its
+/// owner calls [`reset`](Backoff::reset) after a success. client-go's manager instead starts over after a quiet time, such as two
+/// minutes. As a result, an operation that works again still pays for earlier failures, and one that fails slowly never backs off.
 ///
 /// # Examples
 ///
@@ -31,27 +30,27 @@ use crate::jitter::scale;
 pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
-    /// The next delay, before chance is added.
+    /// The next delay, without jitter.
     delay: Duration,
-    /// How often it may still grow.
+    /// How many more times the delay can grow.
     steps: u32,
 }
 
-/// How a [`Backoff`] grows. The defaults are those of client-go's reflector: 0.8 s, doubling up to 30 s, and up to as much
-/// again by chance.
+/// The configuration of a [`Backoff`]. The defaults are those of client-go's reflector: 0.8 s, doubling up to 30 s, plus up to 100 %
+/// jitter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
     pub base: Duration,
-    /// By how much each delay exceeds the one before. Below 1, or no number: all are alike.
+    /// The growth factor. Values below 1 and NaN keep the delay constant.
     pub factor: f64,
-    /// The longest delay, before chance is added.
+    /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The largest share of a delay that chance adds to it: 1.0 for up to as much again. Below 0, or no number: nothing.
+    /// The maximum jitter as a fraction of the delay: 1.0 adds up to the delay itself. Values below 0 and NaN disable jitter.
     pub jitter: f64,
-    /// How often a delay exceeds the one before; from then on all are alike. No limit by default.
+    /// How many times the delay grows. Afterwards it stays constant. No limit by default.
     pub steps: u32,
-    /// A server may ask for more time than the delay, but it is not given more than this. 10 minutes by default.
+    /// The maximum delay that a server can request. 10 minutes by default.
     pub longest_retry_after: Duration,
 }
 
@@ -69,13 +68,13 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// A back-off without a failure yet. Equal seeds give equal delays.
+    /// Creates a backoff without failures. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// How long to wait after a failure: at least as long as the server asks for, its `Retry-After`, unless it asks for too
-    /// much. What it asks for leaves the later delays as they are.
+    /// Returns the delay after a failure. The server's `Retry-After` is a lower bound, up to the configured maximum. It does not affect
+    /// later delays.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -86,7 +85,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(asked)
     }
 
-    /// Starts over: there was a success.
+    /// Starts over, after a success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

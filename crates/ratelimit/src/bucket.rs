@@ -1,14 +1,14 @@
-//! The engine of every cap on a rate.
+//! A token bucket.
 
 use std::time::{Duration, Instant};
 
 /// A token bucket: earns `qps` tokens a second up to `burst`, starts full.
 ///
-/// The arithmetic is on integers, so it does not drift, and saturates, so no rate and no pause overflows it. A time before
-/// the last one counts as that one.
+/// Integer arithmetic avoids drift, and it saturates, so no rate or pause overflows. A time before the latest time counts as the latest
+/// time.
 ///
-/// - A `qps` of infinity (or beyond 10^18) always has a token, whatever `burst` is.
-/// - A `qps` of zero, below zero, or that is no number, has its burst and never earns another token.
+/// - With a `qps` of infinity (or beyond 10^18), a token is always available, for every `burst`.
+/// - With a zero or negative `qps`, or NaN, the bucket starts with its burst and never earns another token.
 /// - A `burst` of 0 with a finite `qps` never has a token.
 ///
 /// # Examples
@@ -77,8 +77,8 @@ impl TokenBucket {
         accepted
     }
 
-    /// Takes a token that may have yet to be earned, and says how long that will take: [`Duration::MAX`] if for ever, and
-    /// then nothing is taken.
+    /// Takes a token, even if it is not earned yet, and returns the time until it is earned. Returns [`Duration::MAX`] and takes nothing if
+    /// the bucket never earns it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait_for_one(now);
         if wait < Duration::MAX {
@@ -87,14 +87,14 @@ impl TokenBucket {
         wait
     }
 
-    /// Takes a token back that was [reserved](Self::reserve) and is not wanted any more, so that it is no debt.
+    /// Returns a [reserved](Self::reserve) token to the bucket, so that it leaves no debt.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// How long until there will be a token: zero if there is one, [`Duration::MAX`] if for ever. Takes nothing.
+    /// Returns the time until a token is available: zero if there is one, [`Duration::MAX`] if there never is. Takes nothing.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
@@ -106,7 +106,7 @@ impl TokenBucket {
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// When there will be a token, or would be if that many were given back. None: never.
+    /// Returns when a token is available if that many tokens are returned, or `None` if never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

@@ -1,4 +1,4 @@
-//! The seam through which every use of time passes.
+//! Clocks and timers.
 
 mod manual;
 mod std_clock;
@@ -21,21 +21,21 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes at a deadline. It may be dropped at any time.
+/// A future that completes at a deadline. It can be dropped at any time.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tells the time, and parks threads until a time. Enough for everything that does not `await` a deadline.
+/// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
 ///
 /// - [`StdClock`], the default, is the machine's monotonic clock. Its [`Timer`] serves any executor.
-/// - [`ManualClock`] moves only when told to: for tests and simulations.
-/// - [`ThreadTimer`] is `StdClock` with a timer thread of its own.
+/// - [`ManualClock`] moves only in [`advance`](ManualClock::advance), for tests and simulations.
+/// - [`ThreadTimer`] is `StdClock` with a dedicated timer thread.
 /// - `TokioClock` (feature `tokio`) is tokio's clock and timer, paused or not.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now. Never goes back.
+    /// Returns the current time. It never decreases.
     fn now(&self) -> Instant;
 
-    /// Parks the calling thread until `deadline`, until it is unparked, or for no reason at all, as
-    /// [`std::thread::park`] does. With no deadline, until it is unparked.
+    /// Parks the calling thread until `deadline` or until it is unparked. Without a deadline, parks until it is unparked. Spurious
+    /// wake-ups are possible, as with [`std::thread::park`].
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -44,27 +44,27 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// A [`Clock`] that can also wake a task: what an `async` wait for a deadline needs.
+/// A [`Clock`] that can also wake tasks, for `async` waits.
 ///
-/// A timer must call wakers without holding a lock that its other methods take: a waker may read the clock and create sleeps.
+/// A timer must call wakers without holding a lock that its other methods take, because a waker can read the clock and create sleeps.
 pub trait Timer: Clock {
     /// Returns a future that completes once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
     /// Returns a timer that works on any thread, bound to the executor that this method is called on.
     ///
-    /// A work queue calls it when a task waits. Later the queue creates and polls sleeps on other threads: on those that add keys, and
-    /// inside of the wakers of earlier sleeps.
+    /// A work queue calls this when a task waits. Later, the queue creates and polls sleeps on other threads: on threads that add keys, and
+    /// inside the wakers of earlier sleeps.
     ///
     /// The default is `None`: `self` works on any thread. Override it if [`sleep_until`](Self::sleep_until) needs an executor's context.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
     }
 
-    /// Asks the executor whether the calling task may do one more step that does not wait. `Pending`: the task has to give way, and the
+    /// Consumes the executor's cooperative budget for one operation that does not wait. `Pending` means that the task must yield; the
     /// executor wakes it.
     ///
-    /// The default is `None`: the executor has no budget for tasks. A work queue then has a task give way now and then by itself.
+    /// The default is `None`: the executor has no budget. A work queue then makes tasks yield periodically.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -102,7 +102,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Under the model checker time does not pass: whoever waits for a deadline there uses the manual clock.
+// Time does not pass under the model checker. Tests that wait for a deadline use the manual clock.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

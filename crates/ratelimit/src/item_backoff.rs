@@ -1,4 +1,4 @@
-//! How long to leave each of many things alone that fail.
+//! Backoffs by id.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Remembers for each id how long it is to be left alone: client-go's `flowcontrol.Backoff`.
+/// Stores a backoff for each id: client-go's `flowcontrol.Backoff`.
 ///
-/// It is stepped: the caller brings the time, and the time of the event in question. Entries that nobody asks for stay until
-/// [`gc`](ItemBackoff::gc), which the owner has to call now and then.
+/// The caller passes the current time and the time of the event. Unused entries stay until [`gc`](ItemBackoff::gc), which the owner must
+/// call periodically.
 ///
 /// # Examples
 ///
@@ -33,17 +33,17 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// How the back-offs of an [`ItemBackoff`] grow. The defaults are a kubelet's for containers that crash: 10 s, doubling up
-/// to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The defaults are the kubelet's for crashing containers: 10 s, doubling up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
-    /// The first back-off, even if it is beyond `cap`.
+    /// The first backoff, even if it exceeds `cap`.
     pub base: Duration,
     /// The longest of the others.
     pub cap: Duration,
-    /// The largest share of a back-off that chance adds to the next one. Below 0, or no number: nothing, as by default.
+    /// The maximum jitter that is added to the next backoff, as a fraction of the current one. 0 by default. Values below 0 and NaN disable
+    /// jitter.
     pub jitter: f64,
-    /// An entry that has not been updated for longer than this no longer counts. None, the default: twice `cap`.
+    /// An entry expires when it has not been updated for longer than this. `None`, the default, means twice `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -60,12 +60,12 @@ struct Entry {
 }
 
 impl<K: Hash + Eq> ItemBackoff<K> {
-    /// Remembers nothing yet. Equal seeds give equal back-offs.
+    /// Creates an empty `ItemBackoff`. Equal seeds produce equal backoffs.
     pub fn new(config: ItemBackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// The current back-off of `id`, expired or not. Zero if it has none.
+    /// Returns the current backoff of `id`, expired or not, or zero if it has none.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -73,7 +73,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Lengthens the back-off of `id` for something that happened at `event`, and starts it at `now`.
+    /// Increases the backoff of `id` for a failure at `event`, and starts it at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -86,7 +86,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Whether `id` is still to be left alone at `now`, counting from `event`.
+    /// Returns whether `id` is in backoff at `now`, counting from `event`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -94,7 +94,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Whether `id` was still to be left alone at `event`, counting from its last update.
+    /// Returns whether `id` was in backoff at `event`, counting from its last update.
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -102,7 +102,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| event.saturating_duration_since(entry.updated) < entry.delay)
     }
 
-    /// Forgets `id`.
+    /// Removes the entry of `id`.
     pub fn reset<Q: Hash + Eq + ?Sized>(&mut self, id: &Q)
     where
         K: Borrow<Q>,
@@ -110,19 +110,19 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.remove(id);
     }
 
-    /// Forgets all that has expired at `now`, and gives back the room.
+    /// Removes all entries that have expired at `now` and releases their memory.
     pub fn gc(&mut self, now: Instant) {
         let config = self.config;
         self.entries.retain(|_, entry| config.counts(entry, now));
         self.entries.shrink_to(2 * self.entries.len());
     }
 
-    /// How many ids are remembered.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no id is remembered.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -136,7 +136,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Whether an entry still counted at `event`.
+    /// Returns whether an entry had not expired at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

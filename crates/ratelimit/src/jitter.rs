@@ -1,8 +1,8 @@
-//! Chance, and the arithmetic on durations that it needs.
+//! Random pauses, and arithmetic on durations.
 
 use std::time::Duration;
 
-/// Pauses by chance, so that those who began together do not come back together. Equal seeds give equal pauses.
+/// A source of random pauses that spread simultaneous retries. Equal seeds produce equal pauses.
 ///
 /// # Examples
 ///
@@ -21,18 +21,18 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// The pauses of that seed.
+    /// Creates a source of pauses from a seed.
     pub fn new(seed: u64) -> Self {
         Self { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Anything from nothing to `longest`, each as likely as any other.
+    /// Returns a uniformly distributed pause from zero to `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         scale(longest, self.random.f64())
     }
 }
 
-/// `duration * factor`, at most [`Duration::MAX`]. A factor below 0, or that is no number, counts as 0.
+/// `duration * factor`, at most [`Duration::MAX`]. A negative factor or NaN counts as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

@@ -1,4 +1,4 @@
-//! Token buckets, per-item failure limiters and back-offs.
+//! Token buckets, per-item failure limiters and backoffs.
 //!
 //! # Examples
 //!
@@ -11,39 +11,39 @@
 //! assert!(!bucket.try_accept(now), "the burst is spent");
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
-//! | What | in client-go | |
+//! | Type | in client-go | purpose |
 //! |---|---|---|
-//! | [`TokenBucket`] | `rate.Limiter`, beneath `flowcontrol` | caps a rate; it is told the time |
-//! | [`Throttle`] | `flowcontrol.RateLimiter` | a bucket that callers share and wait for, in a thread or a task |
-//! | [`Backoff`], [`BackoffConfig`] | `wait.Backoff`, `wait.BackoffManager` | how long to leave one thing alone that fails: a connection, a watch |
-//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | the same for many things, each by its id and with the time of its last failure |
-//! | [`RateLimiter`] | `workqueue.TypedRateLimiter`, without its memory | how long an item of a work queue waits, by the number of its failures |
-//! | [`ItemRateLimiter`] | that memory | counts each item's failures, where no work queue does |
-//! | [`ExponentialFailureRateLimiter`] | `TypedItemExponentialFailureRateLimiter` | doubles with each failure |
-//! | [`FastSlowRateLimiter`] | `TypedItemFastSlowRateLimiter` | a few fast tries, then slow ones |
+//! | [`TokenBucket`] | `rate.Limiter`, used by `flowcontrol` | caps a rate; the caller passes the time |
+//! | [`Throttle`] | `flowcontrol.RateLimiter` | a shared bucket; threads and tasks wait for its tokens |
+//! | [`Backoff`], [`BackoffConfig`] | `wait.Backoff`, `wait.BackoffManager` | the delay before the next attempt of one operation, such as a connection or a watch |
+//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | backoffs by id, each with the time of its last failure |
+//! | [`RateLimiter`] | `workqueue.TypedRateLimiter`, without its memory | the delay of a work queue item, by its number of failures |
+//! | [`ItemRateLimiter`] | the memory of `TypedRateLimiter` | counts the failures of each item, for use without a work queue |
+//! | [`ExponentialFailureRateLimiter`] | `TypedItemExponentialFailureRateLimiter` | doubles the delay with each failure |
+//! | [`FastSlowRateLimiter`] | `TypedItemFastSlowRateLimiter` | a few fast attempts, then slow ones |
 //! | [`BucketRateLimiter`] | `TypedBucketRateLimiter` | one bucket for all items |
-//! | [`MaxOfRateLimiter`] | `TypedMaxOfRateLimiter` | the longest delay of several |
-//! | [`WithMaxWaitRateLimiter`] | `TypedWithMaxWaitRateLimiter` | another one's delay, capped |
-//! | [`WithJitterRateLimiter`] | none | another one's delay, less a part by chance |
-//! | [`Jitter`] | `wait.Jitter` | pauses by chance, from a seed |
-//! | [`Clock`], [`Timer`] | `clock.Clock` | the seam for every use of time, here and in the work queue |
+//! | [`MaxOfRateLimiter`] | `TypedMaxOfRateLimiter` | the longest delay of several limiters |
+//! | [`WithMaxWaitRateLimiter`] | `TypedWithMaxWaitRateLimiter` | another limiter's delay, capped |
+//! | [`WithJitterRateLimiter`] | none | another limiter's delay minus a random part |
+//! | [`Jitter`] | `wait.Jitter` | random pauses from a seed |
+//! | [`Clock`], [`Timer`] | `clock.Clock` | the source of time, here and in the work queue |
 //!
-//! A *rate limiter* says when an item may be tried again and counts its failures; a *back-off* says how long to leave
-//! something alone, and starts over after a success; a *throttle* caps how often something is done, whether it fails or not.
-//! What has `Item` in its name keeps one state for each of many.
+//! A *rate limiter* computes the delay of a retry from the number of failures. A *backoff* computes growing delays and starts over
+//! after a success. A *throttle* caps the rate of an operation, whether or not it fails. Types with `Item` in their names keep one
+//! state per item.
 //!
-//! # Where it differs from client-go
+//! # Differences from client-go
 //!
 //! | | client-go | here |
 //! |---|---|---|
-//! | Waiters that give up together | leave a debt for those who come after | leave none |
-//! | A wait that can never end | `Accept` sleeps for 292 years | [`ThrottleError::Never`] at once |
-//! | Stopping a bucket | does nothing | ends all waits |
-//! | A `BackoffManager` starts over | after a time | after a success, as its owner sees it |
-//! | `Retry-After` | a matter of each caller | the least that a [`Backoff`] waits, up to a bound |
-//! | When an entry of a `flowcontrol.Backoff` expires | twice the cap, or as a function says | twice the cap, or after a time |
+//! | Several waiters cancelled at once | leave a debt for later waiters | leave no debt |
+//! | A wait that can never end | `Accept` sleeps for 292 years | [`ThrottleError::Never`] immediately |
+//! | Stopping a bucket | has no effect | ends all waits |
+//! | A `BackoffManager` starts over | after a quiet time | when its owner calls [`Backoff::reset`] after a success |
+//! | `Retry-After` | each caller handles it | a lower bound for the delay of a [`Backoff`], up to a cap |
+//! | When an entry of a `flowcontrol.Backoff` expires | after twice the cap, or by a function | after twice the cap, or after a configured time |
 
 mod backoff;
 mod bucket;

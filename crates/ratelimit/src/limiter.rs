@@ -1,4 +1,4 @@
-//! How long an item waits before its next try.
+//! Delays before the retry of an item.
 
 mod compose;
 mod item;
@@ -14,14 +14,13 @@ pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
 use crate::TokenBucket;
 
-/// Decides how long an item waits before its next try.
+/// Computes the delay before the next attempt of an item.
 ///
-/// A limiter is a policy, not a memory: the number of failures of each item belongs to whoever owns the items. The work
-/// queue keeps it in the item's own record; [`ItemRateLimiter`] keeps it in a map for everybody else.
+/// A limiter is a policy without memory: the owner of the items stores their failure counts. The work queue stores them in its
+/// records. Without a work queue, [`ItemRateLimiter`] stores them in a map.
 ///
-/// Asking is not charging. [`delay`](RateLimiter::delay) says what the wait would be, [`charge`](RateLimiter::charge) takes
-/// what it promised, and the owner adds one to the failures when it charges. So a retry that changes nothing, since an
-/// earlier one is pending, need not cost anything.
+/// [`delay`](RateLimiter::delay) computes the delay without side effects on the limit. [`charge`](RateLimiter::charge) then consumes it,
+/// and the owner increments the failure count. So a retry that has no effect, because an earlier one is pending, need not count.
 ///
 /// # Examples
 ///
@@ -43,21 +42,21 @@ use crate::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// The wait of `item`, which has failed `failures` times before this one, at `now`.
+    /// Returns the delay of `item` at `now`. `failures` is its number of failures before this one.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Takes what the last [`delay`](RateLimiter::delay) of `item` promised. Called right after it, with the same `now`.
+    /// Consumes the result of the last [`delay`](RateLimiter::delay) of `item`. Called right after it, with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// Called when the failures of `item` are forgotten, for limiters with a memory of their own.
+    /// Called when the failures of `item` are forgotten, for limiters with their own memory.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Whether [`charge`](RateLimiter::charge) counts as a requeue of the item. Not so for a limiter that treats all
-    /// items alike, as a bucket does.
+    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. False for a limiter that treats all items alike,
+    /// such as a bucket.
     fn counts_failures(&self) -> bool {
         true
     }
@@ -81,11 +80,13 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
-/// client-go's `DefaultTypedControllerRateLimiter`: the longer of an exponential delay per item, 5 ms to 1000 s, and of a
-/// bucket over all items of 10 a second with a burst of 100, full at its first use.
+/// Creates client-go's `DefaultTypedControllerRateLimiter`: the longer of two delays.
 ///
-/// The bucket makes a backlog of 10,000 failing items wait for 16 minutes whatever each item's own delay is. Most
-/// controllers are better off with [`ExponentialFailureRateLimiter::default`], which is what controller-runtime uses.
+/// The first is an exponential delay per item, 5 ms to 1000 s. The second is that of a bucket over all items with 10 tokens per second
+/// and a burst of 100, which is full at its first use.
+///
+/// With the bucket, a backlog of 10,000 failing items waits for 16 minutes, regardless of the delay of each item. Most controllers should
+/// use [`ExponentialFailureRateLimiter::default`], as controller-runtime does.
 pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::default()),
@@ -93,7 +94,7 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// client-go's `DefaultTypedItemBasedRateLimiter`: an exponential delay per item, 1 ms to 1000 s.
+/// Creates client-go's `DefaultTypedItemBasedRateLimiter`: an exponential delay per item, 1 ms to 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

@@ -1,4 +1,4 @@
-//! A token bucket that callers share and wait for.
+//! A shared token bucket.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,12 +13,11 @@ use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
 use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
-/// A token bucket that callers share and wait for: client-go's `flowcontrol.RateLimiter`. Clones are the same bucket.
+/// A shared token bucket that threads and tasks can wait for: client-go's `flowcontrol.RateLimiter`. Clones share the bucket.
 ///
-/// Waiters are served in the order of their arrival: a token is kept for each, and nobody else gets it. One that stops
-/// waiting gives its token back and owes nothing; those behind it move up. One that is not polled when its turn has come
-/// holds up nobody: those behind it are served no later than they would have been anyway. The number of waiters is not
-/// bounded: each is a caller of its own.
+/// Waiters are served in order of arrival: each waiter reserves a token that no other caller gets. A cancelled waiter returns its token
+/// and leaves no debt, and later waiters move up. An unpolled waiter does not delay others: later waiters are served no later than
+/// without it. The number of waiters is unbounded.
 ///
 /// # Examples
 ///
@@ -36,27 +35,27 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// Held for a few operations only, never while waking.
+    /// Held only for a few operations, never while calling a waker.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// Each waiter has taken a token from it, which may have yet to be earned.
+    /// Each waiter has reserved a token from it, which may not be earned yet.
     bucket: TokenBucket,
-    /// Those who wait, in order of arrival. The first has a waker but while it is polled; whoever leaves first place wakes
-    /// the next.
+    /// The waiters, in order of arrival. The first waiter has a waker except while it is polled. When the first waiter leaves, it wakes the
+    /// next.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A place in the line. Those before it came earlier.
+/// A position in the line. Lower positions arrived earlier.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// Why a wait for a token ended without one. None was spent.
+/// The error of a wait that ended without a token. No token was consumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
@@ -64,39 +63,39 @@ pub enum ThrottleError {
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would be longer than the caller allows. Said at once, not after the time is lost.
+    /// The wait would exceed the caller's timeout. Returned immediately, not after the timeout.
     TooLong {
-        /// How long until it would be the caller's turn.
+        /// How long the caller would have to wait.
         wait: Duration,
     },
 }
 
 impl<C: Clock> Throttle<C> {
-    /// A full bucket of `burst` tokens that earns `qps` tokens a second. [`TokenBucket`] says what odd values mean.
+    /// Creates a full bucket of `burst` tokens that earns `qps` tokens per second. [`TokenBucket`] documents special values.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
         let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// A throttle that always says yes.
+    /// Creates a throttle that never waits.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
 
-    /// The rate, as configured.
+    /// Returns the configured rate.
     pub fn qps(&self) -> f64 {
         self.shared.qps
     }
 
-    /// Takes a token if there is one that nobody waits for.
+    /// Takes a token if one is available that is not reserved by a waiter.
     pub fn try_accept(&self) -> bool {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         !state.stopped && state.bucket.try_accept(now)
     }
 
-    /// Ends all waits, now and later, with [`ThrottleError::Stopped`]. May be called any number of times.
+    /// Ends all current and future waits with [`ThrottleError::Stopped`]. Repeated calls have no effect.
     ///
     /// # Panics
     ///
@@ -119,7 +118,8 @@ impl<C: Clock> Throttle<C> {
         self.block(None)
     }
 
-    /// Like [`blocking_accept`](Throttle::blocking_accept), but not for longer than `timeout`.
+    /// Like [`blocking_accept`](Throttle::blocking_accept), but waits at most `timeout`. Fails immediately if no token will be available in
+    /// time.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<C: Clock> Throttle<C> {
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until there is a token, and takes it. Its place in the line is that of the first poll.
+    /// Waits until a token is available, and takes it. The first poll determines the position in the line.
     ///
     /// # Errors
     ///
@@ -159,8 +159,7 @@ impl<C: Timer> Throttle<C> {
         self.turn(None)
     }
 
-    /// Like [`accept`](Throttle::accept), but not for longer than `timeout`: if there will be no token by then it fails at
-    /// once.
+    /// Like [`accept`](Throttle::accept), but waits at most `timeout`. Fails immediately if no token will be available in time.
     ///
     /// # Errors
     ///
@@ -209,16 +208,16 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A wait. Leaves the line when dropped.
+/// A waiter. Dropping it leaves the line.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// Its place in the line, once it has one, and when its token will have been earned at the latest.
+    /// The position in the line, if any, and the latest time at which the token is earned.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// The outcome, or when there will be one unless the waker is called before.
+    /// Returns the result, or the time at which to poll again unless the waker is called before.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -250,7 +249,7 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Takes a token. None if it has been earned already, and else the place of one who waits for that.
+    /// Takes a token. Returns `None` if it is already earned, otherwise the position of the new waiter.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -277,7 +276,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // Else the throttle was stopped, and nobody wants the token.
+        // Otherwise the throttle was stopped, and the token is not needed.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -286,17 +285,17 @@ impl<C> Drop for Turn<'_, C> {
     }
 }
 
-/// One who has left the line.
+/// The result of leaving the line.
 struct Left {
-    /// Its waker, to be dropped.
+    /// The waker of the waiter that left, to be dropped.
     _own: Option<Waker>,
-    /// The waker of the one who has become the first by that.
+    /// The waker of the new first waiter.
     next: Option<Waker>,
 }
 
 impl State {
-    /// When the turn of a waiter comes: once its token has been earned, counting from its arrival, since that one nobody can
-    /// take from it. For the first in the line it is earlier if others have given theirs back.
+    /// Returns when a waiter is served: when its reserved token is earned, counting from its arrival. For the first waiter, it can be
+    /// earlier if other waiters returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_comes_waits_and_goes_without_a_look_at_all_others() {
+    fn waiter_cost_is_independent_of_the_number_of_waiters() {
         const WAITERS: usize = 10_000;
         let throttle = Throttle::new(1.0, 1, ManualClock::new());
         assert!(throttle.try_accept());

@@ -82,7 +82,7 @@ mod tests {
 
         /// Whatever is put there stays, and there is room only where something has been asked for.
         #[test]
-        fn what_is_filled_in_stays(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
+        fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());
             for (index, value) in puts {
                 chunks.fill(index, 0);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_stays_where_it_is_once_its_piece_is_full() {
+    fn full_chunks_never_move() {
         let mut chunks = Chunks::default();
         (0..CHUNK).for_each(|value| chunks.push(value));
         assert_eq!((chunks.len(), chunks.is_large()), (CHUNK, false));

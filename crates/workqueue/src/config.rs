@@ -1,4 +1,4 @@
-//! What can be configured of a queue.
+//! The configuration of a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
-/// How a queue behaves. The default is client-go's behaviour with controller-runtime's retry delays.
+/// The configuration of a [`WorkQueue`](crate::WorkQueue). The default is client-go's behaviour with controller-runtime's retry
+/// delays.
 ///
 /// # Examples
 ///
@@ -29,57 +30,57 @@ use crate::order::{Fifo, Order};
 pub struct QueueConfig<K, C = StdClock> {
     /// The queue's name in metrics and in `Debug` output.
     pub name: String,
-    /// The clock of everything the queue does. For `async` waits it has to be a [`Timer`](pintle_ratelimit::Timer).
+    /// The clock. `async` waits require a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
-    /// Which of the queued keys is next.
+    /// The order in which queued keys are dequeued.
     pub order: Box<dyn Order<K>>,
-    /// How long a key waits before its next try.
+    /// Computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Whether a rate-limited add that changes nothing counts as a failure.
-    pub charge: Charge,
-    /// How long a key's failures count once it is neither queued, nor delayed, nor in flight. `None`: until `forget`, as in
-    /// client-go, at the price of a record for each key that is never forgotten.
+    /// Whether a rate-limited add that has no effect counts as a failure.
+    pub charge: RetryAccounting,
+    /// How long the queue remembers the failures of an idle key: one that is not queued, delayed or in flight. `None` keeps them
+    /// until `forget`, as in client-go. The queue then keeps one record for each key that is never forgotten.
     ///
-    /// Whoever looks for a key then finds the record and drops it; a waiting `get` looks at once. The limiter is told, as by
-    /// `forget`.
+    /// Expired records are removed lazily by the next access. A waiting `get` removes them immediately. The queue calls the
+    /// limiter's `forget` for each of them.
     pub keep_failures: Option<Duration>,
-    /// What an add does to a pending retry of the same key, and the reverse.
-    pub pending_retry: Pending,
-    /// What an add does to a pending reminder of the same key, and the reverse.
-    pub pending_reminder: Pending,
-    /// Caps how many keys a second are handed out, over all workers. A key that has to wait for it stays queued, and a
-    /// worker that stops waiting owes nothing.
-    pub handout_limit: Option<TokenBucket>,
-    /// Who is told what the queue does, from its making until it is dropped with its last guard; [`MetricsStyle`] lists what.
-    /// `None`: nobody, which saves reading the clock. Queues of one name share their series.
+    /// How a plain add and a pending retry of the same key interact.
+    pub pending_retry: DelayPolicy,
+    /// How a plain add and a pending reminder of the same key interact.
+    pub pending_reminder: DelayPolicy,
+    /// Limits how many keys per second are dequeued, over all workers. A key stays queued while it waits for a token. A worker
+    /// that stops waiting consumes no token.
+    pub dequeue_limit: Option<TokenBucket>,
+    /// The metrics provider. [`MetricsStyle`] lists the metrics. They are reported until the queue and its last guard are dropped.
+    /// `None` disables metrics, which avoids reading the clock. Queues with the same name share their series.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Whose labels and buckets the metrics have.
+    /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
 }
 
-/// What an add does to a pending delay of the same key, and the reverse.
+/// How a plain add and a pending delay of the same key interact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Pending {
-    /// Nothing: the key runs now, and again when the delay is over. client-go's rule.
+pub enum DelayPolicy {
+    /// Keeps both: the key runs now, and again when the delay ends. client-go's rule.
     #[default]
     Keep,
-    /// One schedule per key, the earliest: an add takes the delay's place, and a delay asked for while the key is queued
-    /// is dropped. controller-runtime's rule.
+    /// Keeps only the earliest schedule of a key: an add replaces a pending delay, and a delay that is requested while the key is
+    /// queued is dropped. controller-runtime's rule.
     Absorb,
-    /// The add waits for the delay: an event does not bring a key out of its back-off.
+    /// The add waits for the end of the delay: an event does not end the backoff of a key early.
     Respect,
 }
 
-/// When a rate-limited add is charged: it counts as a failure, and takes tokens of a limiter that has some.
+/// When a rate-limited add counts as a failure and consumes tokens of a limiter that has tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Charge {
-    /// When it reports a new failure. Free are an add while an earlier retry of the key is pending, and an add that is dropped since the
-    /// key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts: the worker that held the key has failed once.
+pub enum RetryAccounting {
+    /// Counts an add only if it reports a new failure. An add is not counted if an earlier retry of the key is pending, or if it is
+    /// dropped because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker failed once.
     #[default]
     IfScheduled,
-    /// Always, even if the queue is shut down. client-go's rule.
+    /// Counts every add, even if the queue is shut down. client-go's rule.
     Always,
 }
 
@@ -90,18 +91,18 @@ impl<K, C: Default> Default for QueueConfig<K, C> {
 }
 
 impl<K, C> QueueConfig<K, C> {
-    /// The default behaviour with this clock.
+    /// Creates the default configuration with `clock`.
     pub fn new(clock: C) -> Self {
         Self {
             name: String::new(),
             clock,
             order: Box::new(Fifo::default()),
             limiter: Box::new(ExponentialFailureRateLimiter::default()),
-            charge: Charge::default(),
+            charge: RetryAccounting::default(),
             keep_failures: Some(Duration::from_secs(3600)),
-            pending_retry: Pending::default(),
-            pending_reminder: Pending::default(),
-            handout_limit: None,
+            pending_retry: DelayPolicy::default(),
+            pending_reminder: DelayPolicy::default(),
+            dequeue_limit: None,
             metrics: None,
             metrics_style: MetricsStyle::default(),
         }
@@ -117,7 +118,7 @@ impl<K, C> fmt::Debug for QueueConfig<K, C> {
             .field("keep_failures", &self.keep_failures)
             .field("pending_retry", &self.pending_retry)
             .field("pending_reminder", &self.pending_reminder)
-            .field("handout_limit", &self.handout_limit)
+            .field("dequeue_limit", &self.dequeue_limit)
             .field("metrics", &self.metrics)
             .field("metrics_style", &self.metrics_style)
             .finish_non_exhaustive()

@@ -22,37 +22,37 @@ pub(crate) use self::retry::Failed;
 
 use self::record::Record;
 use self::table::Table;
-use crate::config::{Charge, Pending, QueueConfig};
+use crate::config::{DelayPolicy, QueueConfig, RetryAccounting};
 use crate::metrics::{Depth, Observer, Pull, Stamps};
 use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
-/// The three layers in one: a queue, its delays, and its retries, with one record a key.
+/// The queue, its delays and its retries, with one record per key.
 ///
-/// Times are nanoseconds since the queue was made. A key whose delay is over is queued when the queue is next looked at, or the
-/// key itself is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with
-/// their hash, so that hashing is done outside of the lock.
+/// Times are nanoseconds since the creation of the queue. The end of a delay is processed by the next `get` or the next call for the
+/// key, not by adds of other keys. A waiting `get` processes it immediately. Callers pass the hash of a key, so that hashing happens
+/// outside the lock.
 ///
-/// # Code of others
+/// # User code
 ///
-/// Keys, orders, limiters and providers of metrics may panic. The state is whole at each call of them, and the panic goes its way,
-/// or the call is made through [`Trash::catch`].
+/// Keys, orders, limiters and metrics providers can panic. At each call of user code, either the state is consistent and the panic
+/// propagates, or [`Trash::catch`] makes the call.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order looks at the time.
+    /// Whether the order uses the time.
     timed: bool,
-    /// The order has keys and hands none out. It is asked again once anything about them has changed.
+    /// The order has keys but returned none. `pop` is called again after the next change.
     is_withheld: bool,
-    /// When something becomes of a record by itself: the delays that end, and the failures that expire.
+    /// The deadlines of delays and of the expiry of failures.
     timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
-    handout_limit: Option<TokenBucket>,
-    charge: Charge,
+    dequeue_limit: Option<TokenBucket>,
+    charge: RetryAccounting,
     keep_failures: Option<u64>,
-    pending_retry: Pending,
-    pending_reminder: Pending,
+    pending_retry: DelayPolicy,
+    pending_reminder: DelayPolicy,
     mode: Option<ShutdownMode>,
     counts: Counts,
     refused: u64,
@@ -60,32 +60,32 @@ pub(crate) struct Engine<K> {
     trash: Trash<K>,
 }
 
-/// What an add did.
+/// The effect of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Added {
-    /// The key has become due, or its delay was set or brought forward.
+    /// The key became dirty, or its delay was set or shortened.
     Scheduled,
-    /// Nothing: an earlier add of the key covers this one.
+    /// No effect: an earlier add of the key covers this one.
     Merged,
-    /// Refused: the queue is shutting down.
+    /// Rejected: the queue is shutting down.
     ShutDown,
 }
 
-/// What a delay is for.
+/// The reason for a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayKind {
-    /// The key failed and is to be tried again.
+    /// The key failed and will be retried.
     Retry,
-    /// The key is fine and is to be looked at again.
+    /// The key did not fail and will be processed again.
     Reminder,
 }
 
-/// The time of a step, which reads the clock when it is first asked, if it is asked at all: most steps of a queue without delays
-/// need no time.
+/// The time of an operation. It reads the clock lazily, because most operations of a queue without delays need no time.
 ///
-/// A clock that panics does not end the step half-way: the step goes on with the latest time known, and the panic comes out at its end.
+/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the panic propagates at
+/// its end.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,
@@ -94,7 +94,7 @@ pub(crate) struct Now<'a> {
     panic: Cell<Option<Panic>>,
 }
 
-/// What is to be dropped when the lock is free, since it runs code of the user's or takes long.
+/// Values to drop outside the lock, because dropping them runs user code or takes long.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -116,7 +116,7 @@ impl<K> Engine<K> {
             is_withheld: false,
             timers: BTreeSet::new(),
             limiter: config.limiter,
-            handout_limit: config.handout_limit,
+            dequeue_limit: config.dequeue_limit,
             charge: config.charge,
             keep_failures: config.keep_failures.map(nanos),
             pending_retry: config.pending_retry,
@@ -130,7 +130,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Whether the time of each step that may be late is wanted.
+    /// Returns whether operations in the inbox need their time.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -139,12 +139,12 @@ impl<K> Engine<K> {
         self.mode
     }
 
-    /// Tightens the mode; never loosens it.
+    /// Makes the shutdown mode stricter, never more lenient.
     pub(crate) fn shut_down(&mut self, mode: ShutdownMode) {
         self.mode = self.mode.max(Some(mode));
     }
 
-    /// Whether what the current mode promises is done.
+    /// Returns whether the shutdown has ended, according to the current mode.
     pub(crate) fn is_drained(&self) -> bool {
         match self.mode {
             None => false,
@@ -154,7 +154,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Whether nothing will ever be handed out again, but for what a guard's done may queue.
+    /// Returns whether no key will be dequeued again, except keys that the drop of a guard can queue.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -163,19 +163,19 @@ impl<K> Engine<K> {
         }
     }
 
-    /// How many keys can be handed out now, as far as it is known without ripening delays.
+    /// Returns how many keys can be dequeued now, without processing the ends of delays.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
             return 0;
         }
-        match &mut self.handout_limit {
+        match &mut self.dequeue_limit {
             None => queued,
             Some(bucket) => queued.min(bucket.tokens(now.instant()) as usize),
         }
     }
 
-    /// When, if nothing else happens, there may be something to hand out that is not available now.
+    /// Returns the next time at which a key can become available without another operation.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -193,13 +193,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// The depths that the provider of metrics does not know yet.
+    /// Returns the depths that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Keeps the gauge of a depth, or gives it back if metrics have ended.
+    /// Stores the gauge of a depth, or returns it if metrics have ended.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -207,7 +207,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics, since the provider panicked. Returns what must be dropped without the lock.
+    /// Ends the metrics after a panic of the provider. The caller drops the result outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -218,7 +218,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Tells the observer. A provider of metrics that panics is told nothing more.
+    /// Calls the observer. A metrics provider that panics is not called again.
     fn observe(&mut self, tell: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| tell(observer)).is_none()
@@ -228,10 +228,10 @@ impl<K> Engine<K> {
     }
 
     fn handout_wait(&mut self, now: &Now<'_>) -> u64 {
-        self.handout_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(now.instant())))
+        self.dequeue_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(now.instant())))
     }
 
-    fn policy(&self, kind: DelayKind) -> Pending {
+    fn policy(&self, kind: DelayKind) -> DelayPolicy {
         match kind {
             DelayKind::Retry => self.pending_retry,
             DelayKind::Reminder => self.pending_reminder,
@@ -243,7 +243,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Drops an idle record that is remembered for nothing; otherwise starts the time after which its failures are forgotten.
+    /// Removes an idle record without failures. If it has failures, sets the time at which they expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -256,7 +256,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Drops an idle record.
+    /// Removes an idle record.
     fn remove(&mut self, ticket: Ticket) {
         self.stop_timer(ticket);
         self.counts.idle -= 1;
@@ -270,7 +270,7 @@ impl<K> Engine<K> {
     }
 }
 
-/// A record as the order sees it.
+/// Returns a record as the argument of an order's method.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -280,17 +280,17 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// The same clock at another time.
+    /// Returns the same clock with `time` as its current time.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }
 
-    /// The time for the case that the clock panics.
+    /// Sets the time to use if the clock panics.
     pub(crate) fn set_fallback(&mut self, fallback: u64) {
         self.fallback = fallback;
     }
 
-    /// The latest time known, without a look at the clock.
+    /// Returns the latest known time without reading the clock.
     pub(crate) fn latest(&self) -> u64 {
         self.read.get().unwrap_or(self.fallback)
     }
@@ -328,7 +328,7 @@ impl<K> Trash<K> {
         }
     }
 
-    /// Calls code of the user's in the middle of a step. If it panics, the step goes on, and the panic comes out at its end.
+    /// Calls user code during an operation. If it panics, the operation continues, and the panic propagates at its end.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }
@@ -337,7 +337,7 @@ impl<K> Trash<K> {
         self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
     }
 
-    /// Drops all, and returns the panic that was caught, or that of a drop.
+    /// Drops all values. Returns the panic that was caught before, or a panic of a drop.
     #[inline]
     pub(crate) fn empty(self) -> Option<Panic> {
         let Self { key, rare } = self;
@@ -361,7 +361,7 @@ impl<K> Default for Trash<K> {
     }
 }
 
-/// Nanoseconds, with all that is beyond 584 years as "never".
+/// Converts to nanoseconds. Durations beyond 584 years become `u64::MAX`, which means never.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The wait for a key, in a thread or in a task.
+//! Waiting for a key, in a thread or in a task.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,20 +21,20 @@ pub struct Get<'a, K, C: Timer> {
     wait: Wait<'a, K, C>,
 }
 
-/// Why [`WorkQueue::try_get`](crate::WorkQueue::try_get) has nothing.
+/// The error of [`WorkQueue::try_get`](crate::WorkQueue::try_get).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TryGetError {
-    /// Nothing may be handed out now.
+    /// No key is available now.
     Empty,
-    /// The queue is shutting down and has nothing to hand out.
+    /// The queue is shutting down and has no more keys to dequeue.
     ShutDown,
 }
 
-/// A waiter, which leaves the queue when it is dropped.
+/// A waiter. Dropping it unregisters it from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// What the waiter is done with, at its first look.
+    /// The guard to release at the first poll.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -50,7 +50,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         let mut finished = self.finished.take();
         let ticket = finished.as_mut().and_then(WorkItem::release);
         let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
-        // Its key, after the section.
+        // Drop the key outside the lock.
         drop(finished);
         step
     }
@@ -97,7 +97,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),
             Step::ShutDown => Poll::Ready(None),
-            // The queue's alarm keeps the time for tasks.
+            // The queue's alarm wakes tasks at the deadline.
             Step::Wait(_) => {
                 READY_IN_A_ROW.set(0);
                 Poll::Pending
@@ -107,14 +107,14 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// How many polls of `get` on this thread have not waited since the last one that did.
+    /// The number of consecutive polls of `get` on this thread that returned a key without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// After so many polls that did not wait, one gives way to the other tasks of its thread: as many as tokio grants.
+/// After this many polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same number.
 const BUDGET: u32 = 128;
 
-/// Counts a poll. False: it has to give way. Model checkers decide themselves who runs.
+/// Counts a poll. Returns false if the poll has to yield. Under a model checker it never yields.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
@@ -122,7 +122,7 @@ fn has_budget() -> bool {
     has_budget
 }
 
-// Nothing in it is pinned.
+// No field is structurally pinned.
 impl<K, C: Timer> Unpin for Get<'_, K, C> {}
 
 impl<K, C: Clock> Drop for Wait<'_, K, C> {
@@ -148,7 +148,7 @@ impl Wake for Unpark {
 impl fmt::Display for TryGetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Empty => "the queue has nothing to hand out now",
+            Self::Empty => "no key is available now",
             Self::ShutDown => "the queue is shut down",
         })
     }

@@ -1,4 +1,4 @@
-//! A key in the hands of a worker.
+//! The guard of a key in flight.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,14 +12,14 @@ use crate::order::Ticket;
 use crate::shared::Shared;
 use crate::sync::Arc;
 
-/// A key in the hands of a worker.
+/// A guard for a key in flight.
 ///
-/// Nobody else is handed the same key while this guard lives. Dropping it is client-go's `Done`, and it is dropped when the
-/// worker panics or its task is cancelled too. There is no other way to be done with a key, so nobody is done with it twice, or
-/// without holding it.
+/// No other worker gets the same key while this guard exists. Dropping it is client-go's `Done`. A panic of the worker or the
+/// cancellation of its task drops the guard too. There is no other way to finish a key, so a key cannot be finished twice or by a
+/// caller that does not hold it.
 ///
-/// It keeps its queue alive, and may be dropped on any thread. The drop may pass on a panic of a user's code, as any call of the queue
-/// may: see [`WorkQueue`](crate::WorkQueue#panics).
+/// The guard keeps its queue alive and can be dropped on any thread. The drop can propagate a panic of user code: see
+/// [`WorkQueue`](crate::WorkQueue#panics).
 ///
 /// # Examples
 ///
@@ -33,15 +33,15 @@ use crate::sync::Arc;
 /// let item = queue.blocking_get().expect("the queue is not shut down");
 /// match reconcile(item.key()) {
 ///     Ok(None) => item.forget(),
-///     Ok(Some(after)) => _ = item.revisit_after(after),
+///     Ok(Some(after)) => _ = item.requeue_after(after),
 ///     Err(()) => _ = item.retry(),
 /// }
 /// assert_eq!((queue.counts().in_flight, queue.counts().delayed), (0, 1));
 /// ```
-#[must_use = "dropping the guard means that the key is done"]
+#[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    /// `None`: done already.
+    /// `None` once the key is done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -52,42 +52,43 @@ impl<K, C: Clock> WorkItem<K, C> {
         Self { shared, ticket: Some(handout.ticket), priority: handout.priority, key: handout.key }
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The highest priority that the key was added with.
+    /// Returns the highest priority that the key was added with.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// How often the key has been retried since it was last forgotten. 65,535 stands for any more, too.
+    /// Returns the number of retries since the last `forget`. The count saturates at 65,535.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))
     }
 
-    /// Done. The same as dropping the guard.
+    /// Marks the key as done, like dropping the guard.
     pub fn done(self) {}
 
-    /// Done, with success: forgets the failures.
+    /// Marks the key as done after success and resets its failure count.
     pub fn forget(self) {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
 
-    /// Done, without success: counts a failure, and adds the key again after the limiter's delay, at the same priority.
+    /// Marks the key as done after a failure. Counts the failure and adds the key again after the limiter's delay, with the same
+    /// priority.
     ///
-    /// The failure counts also if the key runs earlier, because of a pending delay or another add. Once the queue is shutting down it
-    /// counts only with [`Charge::Always`](crate::Charge).
+    /// The failure counts even if a pending delay or another add runs the key earlier. Once the queue is shutting down, the failure
+    /// counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Done, with success: forgets the failures, and adds the key again after a time, at the same priority.
-    pub fn revisit_after(self, after: Duration) -> Added {
+    /// Marks the key as done after success, resets its failure count, and adds it again after a delay, with the same priority.
+    pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
             engine.succeed(ticket);
@@ -96,12 +97,12 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Whoever takes the ticket is the one who is done with it.
+    /// Takes the ticket. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }
 
-    /// A last step, and done: all under one lock. If the step panics, it is done all the same.
+    /// Runs `step` and marks the key as done, in one critical section. The key is done even if `step` panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);
@@ -115,15 +116,15 @@ impl<K, C: Clock> WorkItem<K, C> {
 }
 
 impl<K: Clone, C: Clock> WorkItem<K, C> {
-    /// Done, and takes the next key, in one step under the lock; otherwise as
+    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
     /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
     pub fn blocking_next(self) -> Option<Self> {
         let shared = Arc::clone(&self.shared);
         Wait::new(&shared, Some(self)).block()
     }
 
-    /// Done, and takes the next key, in one step under the lock; otherwise as [`WorkQueue::get`](crate::WorkQueue::get). The key is
-    /// done also if the future is dropped before its first poll.
+    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
+    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is done even if the future is dropped before its first poll.
     pub async fn next(self) -> Option<Self>
     where
         C: Timer,

@@ -1,4 +1,4 @@
-//! What a queue tells about itself, by the names of client-go and controller-runtime.
+//! The metrics of a queue, with the names of client-go and controller-runtime.
 
 mod ages;
 mod depths;
@@ -14,24 +14,24 @@ use crate::engine::Counts;
 
 pub(crate) use observer::{Observer, Stamps};
 
-/// Whose labels and buckets the metrics of a queue have. The names are the same.
+/// The labels and buckets of a queue's metrics. All styles use the same metric names.
 ///
-/// | name | kind | says |
+/// | name | kind | value |
 /// |---|---|---|
-/// | `workqueue_adds_total` | counter | adds that were not merged into another |
-/// | `workqueue_depth` | gauge | keys that have work to do which nobody is doing yet, whether queued or added again while in flight |
-/// | `workqueue_queue_duration_seconds` | histogram | from that add, or the end of the delay, to the hand-out |
+/// | `workqueue_adds_total` | counter | adds that were not merged into another add |
+/// | `workqueue_depth` | gauge | dirty keys: keys that are queued, or were added again while in flight |
+/// | `workqueue_queue_duration_seconds` | histogram | time from the add, or the end of the delay, until the key is dequeued |
 /// | `workqueue_work_duration_seconds` | histogram | how long a key was in flight |
 /// | `workqueue_retries_total` | counter | delayed adds of any kind |
-/// | `workqueue_unfinished_work_seconds` | gauge | the ages of all keys in flight, added up |
+/// | `workqueue_unfinished_work_seconds` | gauge | the sum of the ages of all keys in flight |
 /// | `workqueue_longest_running_processor_seconds` | gauge | the age of the oldest key in flight |
-/// | `workqueue_retry_delay_seconds` | histogram | the delays that the limiter gave; not in client-go |
-/// | `workqueue_delayed` | gauge | keys whose delay is pending; not in client-go |
-/// | `workqueue_oldest_queued_seconds` | gauge | how long the key that waits the longest has been waiting; not in client-go |
+/// | `workqueue_retry_delay_seconds` | histogram | the delays that the limiter returned; not in client-go |
+/// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
+/// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// The gauges are read when they are scraped, and count every key whose delay is over by then, also if all workers are busy. Counters
-/// and histograms are told under the queue's lock. A provider that panics is told nothing more, and its panic comes out of the call of
-/// the queue that it was told of.
+/// Gauges are computed when they are scraped. They include every key whose delay has ended, even if all workers are busy. Counters and
+/// histograms are updated under the queue's lock. A provider that panics is not called again, and its panic propagates from the queue
+/// method that called it.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -51,20 +51,20 @@ pub(crate) use observer::{Observer, Stamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricsStyle {
-    /// The label `name`; buckets up to 10 s.
+    /// The label `name`, and buckets up to 10 s.
     #[default]
     ClientGo,
-    /// The labels `name` and `controller`, which are the same, and `priority` for the depth; buckets up to 1000 s. Delayed adds
-    /// count only if there is a delay.
+    /// The labels `name` and `controller`, which have the same value, and `priority` for the depth. Buckets up to 1000 s.
+    /// `workqueue_retries_total` ignores adds with a zero delay.
     ///
-    /// A queue has at most 25 values of `priority`; keys of further priorities count under `exceeded_cardinality_limit`.
+    /// A queue reports at most 25 values of `priority`. Keys of additional priorities count under `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
 
 /// The bounds of controller-runtime's histograms, in seconds. The first ten are client-go's.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
-/// controller-runtime's bound on the values of the label `priority`, for one queue.
+/// controller-runtime's limit on the number of `priority` label values per queue.
 const MAX_PRIORITIES: usize = 25;
 const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
@@ -140,35 +140,35 @@ impl Metrics {
         }
     }
 
-    /// The values of the labels, but for that of the priority.
+    /// Returns the label values, without the priority.
     fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
         vec![name; self.labels]
     }
 }
 
-/// What keeps a gauge being read.
+/// Keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
-/// A gauge at a time.
+/// Computes the value of a gauge at a given time.
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue, which the provider reads for as long as this lives.
+/// The gauges of one queue. Dropping this unregisters them.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
-    /// Asks for the gauge of a depth.
+    /// Registers the gauge of a depth.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// One series of the depth: that of a priority, or the one of all others.
+/// One series of the depth: one priority, or all additional priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
-/// Who is told of the queue called `name`.
+/// Creates the observer of the queue called `name`.
 pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str) -> Observer {
     Observer::new(Instruments::new(provider, style, name), style)
 }
 
-/// The gauges that are read when they are wanted, through `read`.
+/// Registers the gauges, which get their values through `read`.
 pub(crate) fn gauges(
     provider: Arc<dyn Provider>,
     style: MetricsStyle,
@@ -203,7 +203,7 @@ pub(crate) fn gauges(
 }
 
 impl Depth {
-    /// The value of the label `priority`, if there is that label.
+    /// Returns the value of the label `priority`, if the style has that label.
     fn label(self, style: MetricsStyle) -> Option<String> {
         match (style, self.0) {
             (MetricsStyle::ClientGo, _) => None,
@@ -213,7 +213,7 @@ impl Depth {
     }
 }
 
-/// The instruments of one queue that are told.
+/// The counters and histograms of one queue.
 #[derive(Debug)]
 struct Instruments {
     style: MetricsStyle,

@@ -1,4 +1,4 @@
-//! Which of the queued keys is next.
+//! The order in which queued keys are dequeued.
 
 mod fair;
 mod fifo;
@@ -10,33 +10,32 @@ pub use fair::Fair;
 pub use fifo::Fifo;
 pub use priority::Priority;
 
-/// Names a queued key within one queue. Small, and copied instead of the key.
+/// Identifies a queued key within one queue. A ticket is small and `Copy`, unlike the key.
 ///
-/// An [`Order`] gets a ticket by `push`. The ticket stands for that key until it is popped or removed; afterwards it may stand for
-/// another one.
+/// An [`Order`] receives a ticket in `push`. The ticket identifies that key until it is popped or removed. Afterwards, another key can
+/// get the same ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
-/// A key as an [`Order`] sees it.
+/// A queued key, as passed to an [`Order`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Queued<'a, K> {
-    /// What the order has to give back by `pop`.
+    /// The ticket that `pop` must return for this key.
     pub ticket: Ticket,
     /// The key.
     pub key: &'a K,
-    /// The highest priority that it was added with since the last hand-out.
+    /// The highest priority that the key was added with since it was last dequeued.
     pub priority: i32,
-    /// When the key was added or its delay ended, in nanoseconds since the queue was made; 0 if [`Order::needs_time`] is false. It can be
-    /// earlier than that of a key that came before: a key whose delay has ended may be noticed late.
+    /// When the key was added or its delay ended, in nanoseconds since the creation of the queue. Always 0 if [`Order::needs_time`] is
+    /// false. The time can be earlier than that of a previously pushed key, because the queue can process the end of a delay late.
     pub now: u64,
 }
 
-/// The order in which queued keys are handed out: client-go's `Queue` interface.
+/// The order in which queued keys are dequeued: client-go's `Queue` interface.
 ///
-/// A ticket is in the order at most once. All calls are made under the queue's lock, so none may call the queue, and none
-/// should block or take long. If one panics, the panic comes out of the call of the queue that it was made for, and the key that
-/// it was about is not queued.
+/// A ticket is in the order at most once. The queue calls all methods under its lock, so they must not use the queue and should not
+/// block or take long. A panic of a method propagates from the queue method that called it, and the affected key is not queued.
 ///
 /// # Examples
 ///
@@ -72,42 +71,41 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key. The answer is a number of the order's own: its place, which the order is told when it has to find the key
-    /// again.
+    /// Queues a key and returns its place, a number that the order chooses. The queue passes the place to later calls for the key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
-    /// Takes out the next ticket.
+    /// Removes and returns the next ticket.
     ///
-    /// An order that is not empty may return `None` to withhold its keys. A waiting `get` asks it again after the next call that changes
-    /// what is queued or in flight: an add, the end of a guard, a removal, or the end of a delay.
+    /// A non-empty order can return `None` to withhold its keys. A waiting `get` calls `pop` again after the next change of the queued
+    /// keys or the keys in flight: an add, the drop of a guard, a removal, or the end of a delay.
     fn pop(&mut self) -> Option<Ticket>;
 
-    /// Takes out a key that stands at `place`.
+    /// Removes the key at `place`.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// A key that stands at `place` has been added again; the highest priority that it was added with is `priority` from now on.
-    /// The answer is its place from now on. Unless an order says otherwise, that does not change.
+    /// Called when the key at `place` was added again. `priority` is now the highest priority that it was added with. Returns the new
+    /// place of the key. By default, the place does not change.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
     }
 
-    /// How many tickets are queued.
+    /// Returns the number of queued tickets.
     fn len(&self) -> usize;
 
-    /// Whether no ticket is queued.
+    /// Returns whether no ticket is queued.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether this order looks at the time. If not, the queue need not read the clock.
+    /// Returns whether this order uses [`Queued::now`]. If not, the queue avoids reading the clock.
     fn needs_time(&self) -> bool {
         false
     }
 }
 
 impl Ticket {
-    /// A small number that is unique among the keys that are in the queue at the same time: good as an index.
+    /// Returns a small number that is unique among the keys that are in the queue at the same time, suitable as an index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -119,7 +117,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An order, said as simply as it can be: a list.
+    /// A reference implementation of an order on a plain list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -131,7 +129,7 @@ pub(crate) mod tests {
         ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
     }
 
-    /// A cheap source of numbers that are random enough.
+    /// A simple pseudorandom number generator.
     pub(crate) fn dice(seed: &mut u64, sides: u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % sides
@@ -144,17 +142,17 @@ pub(crate) mod tests {
         place: u64,
     }
 
-    /// Some thousand keys come, are touched, and go, in one way or the other.
+    /// Compares `order` with `naive` over thousands of random operations.
     pub(crate) fn compare(mut order: impl Order<u32>, mut naive: impl Naive, mut seed: u64) {
         let (mut live, mut free, mut now) = (Vec::<Live>::new(), Vec::new(), 0);
         let (mut weights, mut next) = ([0; 4], 0);
         for step in 0..20_000 {
             if step % 2000 == 0 {
-                // Now it gets more, now less, and by other ways.
+                // Change the mix of operations, so that the order grows and shrinks.
                 weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
             }
             now += 1 + dice(&mut seed, 3);
-            // Some keys are noticed late.
+            // Some keys are pushed with an earlier time.
             let since = if dice(&mut seed, 4) == 0 { now - dice(&mut seed, now.min(100)) } else { now };
             let priority = dice(&mut seed, 5) as i32 - 2;
             let mut what = dice(&mut seed, weights.iter().sum());

@@ -1,4 +1,4 @@
-//! A fixed number of pieces of work on a few threads.
+//! Runs a fixed number of work pieces on a few threads.
 
 use std::any::Any;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the system can start no
-/// more threads, fewer do the work.
+/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them. If the system cannot start
+/// enough threads, fewer threads run the pieces.
 ///
-/// The pieces are taken in chunks of `chunk`; those of one chunk run in order in one thread. `is_cancelled` is called before each
-/// piece, and once it returns true no further piece begins; it still waits for those that run.
+/// Threads claim chunks of `chunk` pieces. The pieces of one chunk run in order on one thread. `is_cancelled` is called before each
+/// piece. Once it returns true, no further piece starts, and the function waits for the running pieces.
 ///
 /// # Errors
 ///
-/// [`Unfinished`] lists the pieces that panicked and those that did not begin. A panic ends its piece only: the others run.
+/// [`Unfinished`] lists the pieces that panicked and the pieces that did not start. A panic ends only its own piece.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // A wrap-around would take 2^64 workers past the end.
+            // This cannot wrap: each worker adds at most one past the end.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -71,10 +71,10 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers, and the only one if no other can be started.
+        // The caller's thread is one of the workers, and the only one if no thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Only `is_cancelled` can have panicked outside of a piece: that is the caller's own.
+        // Only `is_cancelled` can panic outside of a piece. Propagate that panic to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {
@@ -86,13 +86,13 @@ pub fn parallelize_until(
     if all.panics.is_empty() && all.skipped.is_empty() { Ok(()) } else { Err(all) }
 }
 
-/// What [`parallelize_until`] did not finish.
+/// The pieces that [`parallelize_until`] did not finish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// The pieces that panicked, in order.
     pub panics: Vec<PiecePanic>,
-    /// The pieces that were not begun because of the cancellation, in order. Neighbouring ranges are joined.
+    /// The pieces that did not start because of the cancellation, in order. Adjacent ranges are merged.
     pub skipped: Vec<Range<usize>>,
 }
 
@@ -100,9 +100,9 @@ pub struct Unfinished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PiecePanic {
-    /// Its number.
+    /// The index of the piece.
     pub piece: usize,
-    /// The message of the panic.
+    /// The panic message.
     pub message: String,
 }
 

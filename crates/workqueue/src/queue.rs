@@ -1,4 +1,4 @@
-//! The queue that threads and tasks share.
+//! The queue type.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,39 +14,48 @@ use crate::shared::Shared;
 use crate::shutdown::{Drain, ShutdownMode};
 use crate::sync::Arc;
 
-/// A queue of keys that hands out each key to one worker at a time, and at most once for any number of adds: client-go's
-/// `RateLimitingInterface`, and controller-runtime's `PriorityQueue` with the right [`QueueConfig`].
+/// A deduplicating work queue that dispatches each key to one worker at a time.
 ///
-/// Handles are cheap to clone, and all of them are the same queue. It serves plain threads
-/// ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor ([`get`](WorkQueue::get)) at the same time. There is no
-/// background task: a thread that waits for a key keeps the time, and the queue has a timer of its own while only tasks wait.
+/// Any number of adds before a key is dequeued leads to one run. This is client-go's `RateLimitingInterface`. With a suitable
+/// [`QueueConfig`] it behaves like controller-runtime's `PriorityQueue`.
+///
+/// Clones are cheap and share the queue. Threads ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor
+/// ([`get`](WorkQueue::get)) can use a queue at the same time. There is no background task: a thread that waits for a key also waits
+/// for delays, and while only tasks wait, the queue sets a timer.
 ///
 /// # Latency
 ///
-/// A key never waits while a polled worker is idle, within 1 ms. A worker is idle while it waits in a `get`. It is polled if its executor
-/// runs it once it is woken.
+/// A key waits at most 1 ms while a worker is idle and polled. A worker is idle while it waits in a `get`. It is polled if its executor
+/// runs it after a wake-up.
 ///
-/// As many waiting workers are woken as there are keys to hand out, at most one per processor at a time; the worker that takes a key wakes
-/// the next. A task that is woken may not get to run: it waits in a `select!` whose other branch computes, or on a thread that computes. If
-/// it has not taken its key after 1 ms, all waiting workers are woken. The 1 ms is a deadline on the queue's [`Clock`], so the precision
-/// of the timer adds to it: up to 1 ms for tokio's, and more while the runtime has no thread that is free to run its timer.
+/// The queue wakes one waiting worker per available key, but at most one per processor at a time. A worker that dequeues a key wakes
+/// the next worker. A woken task may not run, because another branch of its `select!` or another task blocks its thread. If a woken
+/// worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so
+/// the timer's precision adds to it: up to 1 ms for tokio's, and more while no runtime thread is free to run its timer.
 ///
-/// The number of keys is bounded by the number of distinct keys that are added: adding one again takes no memory.
+/// The number of keys is bounded by the number of distinct keys that are added. Adding a key again uses no memory.
 ///
 /// # Under the lock
 ///
-/// All steps are made under one lock, each of them bounded in work, however many keys there are or come due at once. The `Eq` and
-/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now`, and the counters and histograms of
-/// the metrics, so none of them may use the queue. Keys are hashed and dropped without it. Wakers are cloned and called, sleeps created
-/// and gauges registered without it as well.
+/// One lock protects the queue. The work of each critical section is bounded, regardless of how many keys the queue has or become due
+/// at once. This user code runs under the lock and must not use the queue: `Eq` and `Clone` of keys, the [`Order`](crate::Order), the
+/// limiter, the clock's `now`, and the counters and histograms of the metrics. Outside the lock, the queue hashes and drops keys, clones
+/// and calls wakers, creates sleeps and registers gauges.
 ///
 /// # Panics
 ///
-/// Any call, and the drop of a guard, passes on a panic of what runs under the lock, and of the wakers that it calls. The queue goes
-/// on: a key whose `Clone` panicked is done, one that the order panicked about is not queued, and a provider of metrics that panicked
-/// is told nothing more. If the clock panics, the step is made with the latest time known. No panic comes out of a drop while its
-/// thread is unwinding already, and none keeps others asleep. A waker that panics when a delay ends is reported by the panic hook alone.
-/// The 4,294,967,296th key that is there at a time panics.
+/// Each method, and the drop of a guard, propagates a panic of user code that runs under the lock and of a waker that it calls. The
+/// queue stays usable:
+///
+/// - A key whose `Clone` panicked is done.
+/// - A key whose push panicked in the order is not queued.
+/// - A metrics provider that panicked is not called again.
+/// - If the clock panics, the operation uses the latest known time.
+/// - A drop propagates no panic while its thread is already unwinding.
+/// - A panic does not prevent other workers from being woken.
+/// - If a waker panics when a delay ends, only the panic hook reports it.
+///
+/// The queue panics if it would have 4,294,967,296 keys at once.
 ///
 /// # Examples
 ///
@@ -62,7 +71,7 @@ use crate::sync::Arc;
 /// # let reconcile = |_: &str| Err::<(), ()>(());
 /// let item = queue.blocking_get().expect("the queue is not shut down");
 /// assert_eq!(*item, "a");
-/// queue.add("a"); // Noted, but nobody else gets "a" before this guard is gone.
+/// queue.add("a"); // No other worker gets "a" until this guard is dropped.
 /// match reconcile(&item) {
 ///     Ok(()) => item.forget(),
 ///     Err(()) => _ = item.retry(), // After 5 ms, then 10, then 20, at most 1000 s.
@@ -73,7 +82,7 @@ pub struct WorkQueue<K, C = StdClock> {
     shared: Arc<Shared<K, C>>,
 }
 
-/// How to add a key with [`WorkQueue::add_with`].
+/// Options for [`WorkQueue::add_with`].
 ///
 /// # Examples
 ///
@@ -86,76 +95,75 @@ pub struct WorkQueue<K, C = StdClock> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// Wait that long. If it is also rate-limited, the shorter of the two delays counts.
+    /// The delay. If the add is also rate-limited, the shorter of the two delays applies.
     pub after: Option<Duration>,
-    /// Wait as long as the limiter says.
+    /// Whether to count a failure and to wait for the limiter's delay.
     pub rate_limited: bool,
-    /// Larger is sooner, for an [`Order`](crate::Order) that looks at it.
+    /// The priority. A larger value comes first if the [`Order`](crate::Order) uses priorities.
     pub priority: i32,
 }
 
 impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
-    /// An empty queue. [`default`](Self::default) gives one with the default configuration.
+    /// Creates an empty queue. [`default`](Self::default) creates one with the default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Shared::new(config) }
     }
 }
 
 impl<K, C: Clock> WorkQueue<K, C> {
-    /// How many keys wait to be handed out: not those in flight, added again or not, nor those that are delayed.
+    /// Returns the number of queued keys. It excludes keys that are in flight (even if they were added again) and delayed keys.
     ///
-    /// Keys that have come due since the queue was last looked at are queued first, as by [`counts`](Self::counts).
+    /// Like [`counts`](Self::counts), this first queues all keys whose delay has ended.
     pub fn len(&self) -> usize {
         self.counts().queued
     }
 
-    /// Whether no key waits to be handed out. Unlike [`len`](Self::len), it queues no more of the keys that have come due than it takes to
-    /// find one.
+    /// Returns whether no key is queued. Unlike [`len`](Self::len), it stops queuing due keys after it has found one.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// How many keys there are in each state. A key whose delay is over is queued: if many have come due since the queue was
-    /// last looked at, they are queued first, a few at a time.
+    /// Returns the number of keys in each state. This first queues all keys whose delay has ended, a few at a time.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
-    /// The name from the [`QueueConfig`].
+    /// Returns the name from the [`QueueConfig`].
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Whether a shutdown has begun.
+    /// Returns whether a shutdown has begun.
     pub fn is_shutting_down(&self) -> bool {
         self.shutdown_mode().is_some()
     }
 
-    /// How the queue is being shut down, if it is.
+    /// Returns the shutdown mode, or `None` if no shutdown has begun.
     pub fn shutdown_mode(&self) -> Option<ShutdownMode> {
         self.shared.shutdown_mode()
     }
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Marks `key` as having work to do: client-go's `Add`. [`add_with`](Self::add_with) says what came of it.
+    /// Marks `key` as dirty and queues it: client-go's `Add`. [`add_with`](Self::add_with) returns the effect.
     ///
-    /// A key that is queued already stays where it is. A key that is in flight is queued when its guard is gone, and only
-    /// once for any number of adds. Once the queue is shutting down, nothing comes of it but a count in the
+    /// A key that is already queued keeps its position. A key that is in flight is queued when its guard is dropped, once for any
+    /// number of adds. Once the queue is shutting down, an add only increments the count in the
     /// [report](crate::ShutdownReport::refused).
     ///
-    /// If another thread is at the queue while nobody waits for a key, the add is left to whoever comes next, at most 64 of them
-    /// at a time, as is the end of a guard. No call can tell, but that a panic of the key's `Eq`, of the order or of the metrics comes
-    /// out of the call that makes the step.
+    /// If the lock is contended and no worker waits for a key, `add` pushes the key to an inbox of at most 64 entries and returns.
+    /// The next thread that takes the lock applies the inbox. Dropping a guard works the same way. The results of all calls are the
+    /// same; only a panic of the key's `Eq`, of the order or of the metrics propagates from the call that applies the inbox.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
 
-    /// Adds many keys in their order, as by [`add`](Self::add) but with fewer turns at the lock.
+    /// Adds many keys in order, like [`add`](Self::add), but takes the lock less often.
     ///
-    /// The queue is free for others after each 64 keys. The iterator runs without the lock.
+    /// The method releases the lock after every 64 keys. The iterator runs without the lock.
     ///
-    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last 64 have been added, and those after them have not.
+    /// If the iterator, the `Eq` of a key or the order panics, the keys before the last batch of 64 have been added. The keys after that
+    /// batch have not been added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;
@@ -168,7 +176,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.add_all(keys);
     }
 
-    /// Adds `key` in the way that `options` say. A key that is queued keeps the highest priority that it was added with.
+    /// Adds `key` with `options`. A queued key keeps the highest priority that it was added with.
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);
@@ -182,23 +190,23 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         }
     }
 
-    /// Adds `key` once `after` has passed, as a reminder. If a delay of the key is pending already, the one that ends
-    /// earlier stays.
+    /// Adds `key` after a delay, as a [reminder](DelayKind::Reminder). If a delay of the key is already pending, the earlier deadline
+    /// applies.
     ///
-    /// No delay at all is a plain add. One that ends more than 584 years after the queue was made never ends.
+    /// A zero delay is a plain add. A delay that ends more than 584 years after the creation of the queue never ends.
     pub fn add_after(&self, key: K, after: Duration) -> Added {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
     }
 
-    /// Counts a failure of `key`, and adds it once the limiter's delay has passed, as a retry.
+    /// Counts a failure of `key` and adds it after the limiter's delay, as a [retry](DelayKind::Retry).
     ///
-    /// By default a retry that comes no earlier than a pending one is dropped, and counts no failure: see
-    /// [`Charge`](crate::Charge).
+    /// By default, a retry whose deadline is not earlier than that of a pending retry is dropped and counts no failure. See
+    /// [`RetryAccounting`](crate::RetryAccounting).
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
 
-    /// Sets the delay of `key` to `after` from now, whether one is pending or not.
+    /// Sets the delay of `key` to `after` from now, whether or not a delay is pending.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);
@@ -207,7 +215,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.replace_after(hash, key, after, kind, now)
     }
 
-    /// Makes a pending delay of `key` end no earlier than `after` from now. Returns whether that changed anything.
+    /// Extends a pending delay of `key` so that it ends no earlier than `after` from now. Returns whether the deadline changed.
     pub fn postpone(&self, key: &K, after: Duration) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -215,7 +223,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.postpone(hash, key, after, now)
     }
 
-    /// Takes back a pending delay of `key`, and returns when it would have ended. `None`: there was none.
+    /// Cancels a pending delay of `key` and returns its deadline, or `None` if no delay was pending.
     pub fn cancel(&self, key: &K) -> Option<Instant> {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -224,8 +232,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         deadline.map(|deadline| self.shared.instant(deadline))
     }
 
-    /// Takes back an add of `key` that no worker has begun to work on: it is queued no more, or, if it is in flight, will not be when
-    /// that is done. A pending delay stays. Returns whether there was such an add.
+    /// Removes `key` from the queue. If the key is in flight, it is not queued again when its guard is dropped. A pending delay is
+    /// unchanged. Returns whether there was an add to undo.
     pub fn remove(&self, key: &K) -> bool {
         let hash = self.shared.hash(key);
         let mut section = self.shared.section();
@@ -233,13 +241,13 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         state.engine.remove_queued(hash, key, now)
     }
 
-    /// Forgets the failures of `key`. A pending delay stays, and so does a guard that holds the key.
+    /// Resets the failure count of `key`. A pending delay and the guard of a worker are unchanged.
     pub fn forget(&self, key: &K) {
         let hash = self.shared.hash(key);
         self.shared.section().engine.forget(hash, key);
     }
 
-    /// How many failures of `key` have been counted since it was last forgotten. 65,535 stands for any more, too.
+    /// Returns the number of failures of `key` since the last `forget`. The count saturates at 65,535.
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         let section = self.shared.section();
@@ -248,37 +256,37 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K: Clone, C: Clock> WorkQueue<K, C> {
-    /// Takes the next key, without waiting for one.
+    /// Dequeues the next key without waiting.
     ///
     /// # Errors
     ///
-    /// [`TryGetError`] says whether there may be one later.
+    /// [`TryGetError::Empty`] if no key is available now, [`TryGetError::ShutDown`] if the queue is shut down.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         self.shared.try_get()
     }
 
-    /// Takes the next key; blocks the thread until there is one. `None` once the queue is shutting down and has nothing
-    /// left to hand out.
+    /// Dequeues the next key and blocks the thread until one is available. Returns `None` once the queue is shutting down and has no
+    /// more keys to dequeue.
     ///
-    /// Workers are woken in the order in which they came; one that does not have to wait takes a key at once. If many keys come due at
-    /// once, each get queues a few of them before it takes one, so an order sees them a few at a time.
+    /// Waiting workers are woken in order of arrival. A worker that finds an available key dequeues it immediately. If many keys become
+    /// due at once, each get queues a few of them before it dequeues one, so the order receives them in small batches.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
     }
 
-    /// Takes the next key; waits until there is one. `None` once the queue is shutting down and has nothing left to hand
-    /// out. Otherwise as [`blocking_get`](Self::blocking_get).
+    /// Dequeues the next key and waits until one is available. The async version of [`blocking_get`](Self::blocking_get). Resolves to
+    /// `None` once the queue is shutting down and has no more keys to dequeue.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: a key is handed out only by the poll that returns it, and a wake-up that the
-    /// future had received is passed on to another waiter. A future that is woken, and then neither polled nor dropped, delays a key for a
+    /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the dropped future had received a wake-up,
+    /// another waiter is woken. A future that is woken, and then neither polled nor dropped, delays a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
     ///
-    /// A task that always finds a key gives way to the other tasks of its thread after 128 keys at most. With `TokioClock` it takes part
-    /// in tokio's budget.
+    /// A task that always finds a key yields to other tasks of its thread after at most 128 keys. With `TokioClock`, it uses tokio's
+    /// cooperative budget instead.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,
@@ -286,16 +294,16 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
         Get::new(Wait::new(&self.shared, None))
     }
 
-    /// What the queue knows of each key, in no particular order: for debugging. It copies a few keys at a time, so each is as it
-    /// was when it was copied.
+    /// Returns the state of each key, in no particular order, for debugging. The method copies a few keys at a time, so the result is
+    /// not one consistent snapshot.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.snapshot()
     }
 
-    /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] waits until that
-    /// is over. Drop it if you do not want to wait.
+    /// Begins a shutdown, or makes a shutdown in progress stricter; never more lenient. The returned [`Drain`] waits for the end of the
+    /// shutdown. Drop it if you do not want to wait.
     ///
-    /// Adds are refused from now on and delays no longer ripen. What is due by now is queued first, a few keys at a time.
+    /// From now on, the queue rejects adds, and pending delays never end. Keys that are already due are queued first, a few at a time.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

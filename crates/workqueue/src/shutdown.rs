@@ -1,4 +1,4 @@
-//! How a queue ends, and the wait for that.
+//! Shutdown modes, and waiting for the end of a shutdown.
 
 use std::fmt;
 use std::future::Future;
@@ -15,9 +15,9 @@ use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::wakers::WaiterId;
 
-/// How a queue ends, from the gentlest to the hardest. A queue that is shutting down only ever moves to the right.
+/// How a queue shuts down, from the most lenient mode to the strictest. During a shutdown, the mode can only become stricter.
 ///
-/// In every mode adds are refused and delays no longer ripen.
+/// In every mode, the queue rejects adds, and pending delays never end.
 ///
 /// # Examples
 ///
@@ -27,45 +27,44 @@ use crate::wakers::WaiterId;
 /// let queue: WorkQueue<&str> = WorkQueue::default();
 /// queue.add("blog");
 /// let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
-/// assert!(report.complete); // Nobody works on anything.
+/// assert!(report.complete); // No key is in flight.
 /// assert_eq!(report.queued, ["blog"]);
 /// assert!(ShutdownMode::FinishInFlight < ShutdownMode::Abandon);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
-    /// What is queued is still handed out, and a key that was added again while in flight is queued once more. Over when
-    /// nothing is queued and nothing in flight. client-go's `ShutDown` and `ShutDownWithDrain`.
+    /// Workers still get all queued keys, and a key that was added again while in flight is queued once more. The shutdown ends when no
+    /// key is queued or in flight. client-go's `ShutDown` and `ShutDownWithDrain`.
     FinishBacklog,
-    /// Nothing more is handed out. Over when nothing is in flight.
+    /// Workers get no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,
-    /// Over at once. Guards that workers still hold stay valid, but nobody waits for them.
+    /// The shutdown ends immediately. Existing guards stay valid, but the shutdown does not wait for them.
     Abandon,
 }
 
-/// What was left when a shutdown was over, or when the wait for it was.
+/// The state of a queue when its shutdown ended or when the wait for it timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
-    /// The mode at that time.
+    /// The shutdown mode at that time.
     pub mode: ShutdownMode,
-    /// Whether all that the mode promises was done. False only if the deadline came first.
+    /// Whether the shutdown ended. False only if the wait timed out first.
     pub complete: bool,
-    /// Keys that have work to do and were not handed out for it, in no particular order. A key that was added again while
-    /// in flight is among them, and in `in_flight` too.
+    /// Keys that were added and not dequeued since, in no particular order. A key that was added again while in flight is listed here
+    /// and in `in_flight`.
     pub queued: Vec<K>,
-    /// Keys whose delay was pending.
+    /// Keys with a pending delay.
     pub delayed: Vec<K>,
-    /// Keys that a worker still held.
+    /// Keys in flight.
     pub in_flight: Vec<K>,
-    /// How many adds of any kind have been refused since the shutdown began.
+    /// The number of adds of any kind that were rejected since the shutdown began.
     pub refused: u64,
 }
 
-/// Waits for a shutdown to be over: [`wait`](Drain::wait) in a thread, or as a future. Any number of them may wait for one
-/// queue.
+/// Waits for the end of a shutdown, by [`wait`](Drain::wait) in a thread or as a future. Any number of drains can wait for one queue.
 ///
-/// It waits for what the queue's mode promises at the time, so a later, harder [`shut_down`] ends a wait that is stuck. A backlog
-/// is only finished if somebody goes on calling `get`.
+/// The queue's current mode determines when the wait ends, so a later, stricter [`shut_down`] ends a wait that is stuck. A backlog
+/// drains only while workers keep calling `get`.
 ///
 /// # Examples
 ///
@@ -86,7 +85,7 @@ pub struct ShutdownReport<K> {
 ///
 /// # Cancel safety
 ///
-/// Dropping it leaves the shutdown as it is.
+/// Dropping the drain does not affect the shutdown.
 ///
 /// [`shut_down`]: crate::WorkQueue::shut_down
 pub struct Drain<K, C: Clock = StdClock> {
@@ -101,7 +100,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Waits no longer than `timeout` from now. The report then says what is left; the queue goes on as it was.
+    /// Limits the wait to `timeout` from now. After the timeout, the report lists the remaining keys. The queue is not affected.
     #[must_use = "nothing waits until the drain is awaited"]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(timeout);
@@ -109,7 +108,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         self
     }
 
-    /// Blocks the thread until the shutdown is over, or the timeout.
+    /// Blocks the thread until the shutdown ends or the timeout elapses.
     pub fn wait(mut self) -> ShutdownReport<K> {
         let waker = Waker::from(StdArc::new(Unpark(thread::current())));
         loop {

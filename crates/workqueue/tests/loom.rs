@@ -61,7 +61,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 }
 
 #[test]
-fn an_add_is_taken_by_who_comes_to_wait() {
+fn new_waiter_applies_a_late_add() {
     explore(4, |queue| {
         let adder = spawn(queue, |queue| queue.add(1));
         assert_eq!(*queue.blocking_get().unwrap(), 1);
@@ -82,7 +82,7 @@ fn the_adds_of_two_are_taken() {
 
 /// The first takes its key, and keeps it: its step wakes the second.
 #[test]
-fn two_who_wait_are_woken_for_two_keys() {
+fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
         let getters = [(); 2].map(|()| spawn(queue, |queue| queue.blocking_get()));
         queue.add(1);
@@ -94,7 +94,7 @@ fn two_who_wait_are_woken_for_two_keys() {
 
 /// It came first, so the add is told to it, while it is dropped.
 #[test]
-fn a_get_that_is_dropped_passes_its_wake_up_on() {
+fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
         let mut fickle = queue.get();
         assert!(poll(&mut fickle).is_pending());
@@ -108,7 +108,7 @@ fn a_get_that_is_dropped_passes_its_wake_up_on() {
 
 /// It was told of the first add, and is dropped while the second one comes. Both are taken.
 #[test]
-fn a_get_that_is_dropped_between_two_adds_holds_up_neither() {
+fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
         let mut fickle = queue.get();
         assert!(poll(&mut fickle).is_pending());
@@ -175,7 +175,7 @@ fn an_add_is_seen_by_what_comes_after_it() {
 }
 
 #[test]
-fn who_waits_is_told_of_the_end() {
+fn waiters_observe_the_shutdown() {
     explore(4, |queue| {
         let getter = spawn(queue, |queue| queue.blocking_get().is_none());
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -285,12 +285,12 @@ fn a_stuck_task_holds_up_nothing(preemptions: usize, act: fn(&WorkQueue<usize, B
 }
 
 #[test]
-fn a_key_is_taken_though_the_first_task_is_never_polled() {
+fn key_is_dequeued_when_first_task_is_never_polled() {
     a_stuck_task_holds_up_nothing(2, |queue| queue.add(1));
 }
 
 #[test]
-fn a_delay_ends_though_the_first_task_is_never_polled() {
+fn delay_ends_when_first_task_is_never_polled() {
     // The first ring is the end of the delay, so the steady task has to be notified at once, or never: it is the second to be woken.
     a_stuck_task_holds_up_nothing(2, |queue| {
         queue.add_after(1, MINUTE);

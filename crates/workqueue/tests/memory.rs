@@ -26,7 +26,7 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 }
 
 #[test]
-fn memory_is_small_comes_back_and_is_not_touched_by_a_cycle() {
+fn memory_is_small_returned_and_stable_per_cycle() {
     // With how many bytes a queued key, and how many allocations of a cycle.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),

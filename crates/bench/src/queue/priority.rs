@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use pintle_workqueue::{AddOptions, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
+use pintle_workqueue::{AddOptions, DelayPolicy, MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
 use super::Setting;
 use super::crew::Crew;
@@ -22,8 +22,8 @@ pub(super) fn priority<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
     let wanted = how.size(200_000);
     let queue: WorkQueue<K, C::Clock> = WorkQueue::new(QueueConfig {
         order: Box::new(Priority::strict()),
-        pending_retry: Pending::Absorb,
-        pending_reminder: Pending::Absorb,
+        pending_retry: DelayPolicy::Absorb,
+        pending_reminder: DelayPolicy::Absorb,
         metrics_style: MetricsStyle::ControllerRuntime,
         ..how.config(C::Clock::default())
     });

@@ -43,7 +43,7 @@ fn pops(fifo: &mut Fifo) -> Vec<String> {
 }
 
 #[test]
-fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
+fn observed_deletion_stays_observed_when_recreation_joins_it() {
     for delivery in [Delivery::Coalesced, Delivery::Newest] {
         let mut fifo = fifo(delivery);
         delete(&mut fifo, "a", 1, 2);
@@ -66,7 +66,7 @@ fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
 }
 
 #[test]
-fn an_end_that_nobody_saw_is_told_with_the_last_state_that_was_seen() {
+fn inferred_deletion_carries_the_last_observed_state() {
     let mut fifo = fifo(Delivery::Coalesced);
     update(&mut fifo, "a", 1, 101);
     assert_eq!(pops(&mut fifo), ["D? a1", "A a101"]);
@@ -114,7 +114,7 @@ fn only_the_newest_pins_no_old_object() {
 }
 
 #[test]
-fn what_is_ordered_comes_out_as_it_went_in() {
+fn ordered_changes_are_delivered_in_order() {
     let mut fifo = fifo(Delivery::Ordered { bound: 100 });
     add(&mut fifo, "a", 1);
     add(&mut fifo, "b", 1);
@@ -130,7 +130,7 @@ fn what_is_ordered_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn at_its_bound_what_is_ordered_joins_the_last_change_of_its_key() {
+fn ordered_change_joins_its_key_at_the_bound() {
     let mut fifo = fifo(Delivery::Ordered { bound: 3 });
     add(&mut fifo, "a", 1);
     update(&mut fifo, "a", 1, 2);
@@ -144,7 +144,7 @@ fn at_its_bound_what_is_ordered_joins_the_last_change_of_its_key() {
 }
 
 #[test]
-fn initial_objects_are_counted_until_they_are_told_or_gone() {
+fn initial_objects_count_until_delivered_or_deleted() {
     let mut fifo = fifo(Delivery::Coalesced);
     for name in ["a", "b", "c"] {
         fifo.added(name.into(), object(name, 1), true);
@@ -159,7 +159,7 @@ fn initial_objects_are_counted_until_they_are_told_or_gone() {
 }
 
 #[test]
-fn who_hears_of_a_key_for_the_first_time_overtakes_what_waits_for_it() {
+fn first_delivery_of_a_key_overtakes_queued_changes() {
     for delivery in [Delivery::Coalesced, Delivery::Newest] {
         let mut fifo = fifo(delivery);
         update(&mut fifo, "changed", 1, 2);

@@ -12,7 +12,7 @@ use crate::support::{Known, Thing, fifo, fifo_with, key_of, knowing, pops, short
 type Fifo = DeltaFifo<String, Thing>;
 
 #[test]
-fn d2_a_replacement_is_told_even_after_a_deletion() {
+fn d2_replacement_after_a_deletion_is_delivered() {
     let mut fifo = fifo_with(&Known::new("foo1"));
     fifo.delete(thing("foo", 1)).unwrap();
     fifo.replace(things("foo2"), "0").unwrap();
@@ -20,7 +20,7 @@ fn d2_a_replacement_is_told_even_after_a_deletion() {
 }
 
 #[test]
-fn d3_what_is_queued_and_not_in_the_list_is_deleted() {
+fn d3_queued_object_missing_from_list_is_deleted() {
     for mut fifo in [fifo(), fifo_with(&Known::default())] {
         fifo.add(thing("x", 1)).unwrap();
         fifo.replace(vec![], "0").unwrap();
@@ -30,7 +30,7 @@ fn d3_what_is_queued_and_not_in_the_list_is_deleted() {
 }
 
 #[test]
-fn d5_d6_d7_d8_a_deletion_after_a_deletion_is_one() {
+fn d5_d6_d7_d8_repeated_deletions_merge() {
     let check = |steps: &[fn(&mut Fifo)], expected: &str| {
         let mut fifo = fifo();
         steps.iter().for_each(|step| step(&mut fifo));
@@ -51,7 +51,7 @@ fn d5_d6_d7_d8_a_deletion_after_a_deletion_is_one() {
 }
 
 #[test]
-fn d4_d21_a_replacement_is_told_as_replaced_where_that_is_asked_for() {
+fn d4_d21_replacement_is_delivered_as_replaced_when_configured() {
     let mut replaced = DeltaFifo::new(key_of, DeltaFifoConfig { emit_replaced: true, ..DeltaFifoConfig::default() });
     replaced.add(thing("x", 1)).unwrap();
     replaced.replace(things("x1"), "0").unwrap();
@@ -76,7 +76,7 @@ fn d9_changes_of_one_key_come_out_together() {
 }
 
 #[test]
-fn d10_each_object_is_transformed_once_and_a_tombstone_never() {
+fn d10_objects_are_transformed_once_and_tombstones_never() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let transform = move |thing: Thing| {
@@ -112,7 +112,7 @@ fn the_key_is_taken_before_the_transformation() {
 }
 
 #[test]
-fn d11_d12_d16_the_deletion_of_what_nobody_knows_is_ignored() {
+fn d11_d12_d16_deletion_of_unknown_key_is_ignored() {
     let mut unknown = fifo();
     unknown.delete(thing("baz", 20)).unwrap();
     assert!(unknown.is_empty());
@@ -141,7 +141,7 @@ fn d13_a_replacement_joins_what_is_queued() {
 }
 
 #[test]
-fn d14_d15_d22_a_resync_tells_what_is_known_and_not_queued() {
+fn d14_d15_d22_resync_delivers_known_unqueued_objects() {
     let mut known = fifo_with(&Known::new("foo5"));
     known.resync().unwrap();
     assert_eq!(pops(&mut known), ["S foo5"]);
@@ -161,7 +161,7 @@ fn d14_d15_d22_a_resync_tells_what_is_known_and_not_queued() {
 }
 
 #[test]
-fn d17_d18_d19_d20_a_replacement_deletes_what_is_known_or_queued_and_not_listed() {
+fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         for (emit_replaced, kind) in [(false, "S"), (true, "R")] {
             let known = knowing(&Known::new("foo5 bar6 baz7"));
@@ -191,7 +191,7 @@ fn d17_d18_d19_d20_a_replacement_deletes_what_is_known_or_queued_and_not_listed(
 }
 
 #[test]
-fn d28_what_only_the_queue_knows_is_deleted_by_a_list_without_it() {
+fn d28_list_deletes_an_object_known_only_to_queue() {
     let mut fifo = fifo_with(&Known::new("a1 b1 c1"));
     fifo.add(thing("b", 2)).unwrap();
     fifo.add(thing("c", 2)).unwrap();
@@ -203,7 +203,7 @@ fn d28_what_only_the_queue_knows_is_deleted_by_a_list_without_it() {
 }
 
 #[test]
-fn d23_the_initial_list_ends_with_its_last_key_deletions_included() {
+fn d23_initial_list_ends_with_its_last_key() {
     let mut fifo = fifo_with(&Known::new("foo0 bar0 baz0"));
     fifo.replace(things("foo1"), "0").unwrap();
     fifo.add(thing("late", 1)).unwrap();
@@ -230,7 +230,7 @@ fn d24_no_key_jumps_the_line() {
 }
 
 #[test]
-fn d25_the_key_of_deltas_is_that_of_the_newest_and_a_tombstone_brings_its_own() {
+fn d25_deltas_have_the_key_of_the_newest_delta() {
     let fifo = fifo();
     let added = Delta::Added(thing("a", 1));
     let unseen = Delta::Deleted(DeletedObject::Tombstone(tombstone("b", None)));
@@ -242,7 +242,7 @@ fn d25_the_key_of_deltas_is_that_of_the_newest_and_a_tombstone_brings_its_own() 
 }
 
 #[test]
-fn d26_the_queue_has_synced_once_what_came_first_was_processed() {
+fn d26_queue_has_synced_once_first_list_is_processed() {
     let check = |prepare: fn(&mut Fifo), pops: usize, expected: bool| {
         let mut fifo = fifo();
         prepare(&mut fifo);
@@ -261,7 +261,7 @@ fn d26_the_queue_has_synced_once_what_came_first_was_processed() {
 }
 
 #[test]
-fn what_was_popped_goes_back_unless_there_is_news() {
+fn popped_deltas_return_unless_newer_ones_exist() {
     let mut fifo = fifo();
     fifo.add(thing("a", 1)).unwrap();
     fifo.add(thing("b", 1)).unwrap();
@@ -278,7 +278,7 @@ fn what_was_popped_goes_back_unless_there_is_news() {
 }
 
 #[test]
-fn a_queue_that_was_long_and_is_empty_begins_anew() {
+fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
         // More than is kept for the next time, and less.
@@ -293,7 +293,7 @@ fn a_queue_that_was_long_and_is_empty_begins_anew() {
 }
 
 #[test]
-fn d29_a_failure_within_a_replacement_keeps_what_came_before_it() {
+fn d29_failed_replacement_keeps_preceding_objects() {
     let transform = |thing: Thing| match thing.name.as_str() {
         "bad" => Err("it is bad".into()),
         _ => Ok(thing),
@@ -314,7 +314,7 @@ fn d29_a_failure_within_a_replacement_keeps_what_came_before_it() {
 }
 
 #[test]
-fn an_object_without_a_key_is_refused_and_leaves_no_trace() {
+fn object_without_a_key_is_rejected_without_side_effects() {
     let mut fifo = fifo();
     for refused in [fifo.delete(thing("", 1)), fifo.replace(things("1"), "0")] {
         assert!(matches!(refused, Err(StoreError::Key(_))), "{refused:?}");
@@ -326,14 +326,14 @@ fn an_object_without_a_key_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn s10_a_key_error_tells_what_is_at_the_bottom_of_it() {
+fn s10_key_error_returns_its_root_cause() {
     let bottom = key_of(&thing("", 1)).unwrap_err();
     let error = KeyError::new(KeyError::new(bottom));
     assert_eq!(error.root_cause().to_string(), "it has no name");
 }
 
 #[test]
-fn d30_a_known_object_that_cannot_be_looked_up_may_be_there() {
+fn d30_known_object_with_lookup_error_counts_as_present() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let unreadable = || {
         let (known, log) = (Known { unreadable: true, ..Known::new("foo1") }, failed.clone());

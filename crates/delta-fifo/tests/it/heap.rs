@@ -20,7 +20,7 @@ fn pops(heap: &mut Heap<String, Thing>) -> Vec<Thing> {
 }
 
 #[test]
-fn s12_the_least_comes_first_though_many_put_in_at_once() {
+fn s12_least_item_comes_first_with_concurrent_producers() {
     let fifo = Arc::new(SharedFifo::new(heap(""), SharedFifoConfig::default()));
     let producers = [0, 1].map(|side| {
         let fifo = fifo.clone();
@@ -47,7 +47,7 @@ fn s12_an_update_finds_its_new_place() {
 }
 
 #[test]
-fn s12_head_tail_and_middle_may_be_deleted_and_what_is_missing_is_told() {
+fn s12_delete_removes_any_item_or_returns_none() {
     for (gone, left) in [("a", "b20 c30 d40"), ("b", "a10 c30 d40"), ("d", "a10 b20 c30")] {
         let mut heap = heap("d40 a10 c30 b20");
         assert_eq!(heap.delete(&thing(gone, 0)).unwrap().map(|thing| thing.name).as_deref(), Some(gone));
@@ -67,7 +67,7 @@ fn s12_of_a_bulk_all_comes_in_or_nothing() {
 }
 
 #[test]
-fn s12_what_is_there_stays_if_it_is_added_if_not_present() {
+fn s12_add_if_not_present_keeps_the_existing_item() {
     let mut heap = heap("a10");
     heap.add_if_not_present(thing("a", 1)).unwrap();
     heap.add_if_not_present(thing("b", 2)).unwrap();
@@ -82,7 +82,7 @@ fn s12_what_is_there_stays_if_it_is_added_if_not_present() {
 }
 
 #[test]
-fn s12_a_closed_heap_gives_what_it_has_and_takes_nothing() {
+fn s12_closed_heap_returns_items_and_rejects_new_ones() {
     let mut heap = heap("a10");
     heap.close();
     assert!(heap.is_closed());

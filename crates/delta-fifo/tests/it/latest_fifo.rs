@@ -15,7 +15,7 @@ fn pops(fifo: &mut Fifo) -> Vec<Thing> {
 }
 
 #[test]
-fn s1_each_key_comes_out_once_with_its_latest_object() {
+fn s1_each_key_is_popped_once_with_latest_object() {
     let mut fifo = fifo();
     fifo.add(thing("foo", 10)).unwrap();
     fifo.update(thing("foo", 15)).unwrap();
@@ -29,7 +29,7 @@ fn s1_each_key_comes_out_once_with_its_latest_object() {
 }
 
 #[test]
-fn s1_a_list_takes_the_place_of_what_waits_and_a_deletion_leaves_nothing() {
+fn s1_list_replaces_queued_objects_and_deletion_removes_them() {
     let mut fifo = fifo();
     fifo.add(thing("gone", 1)).unwrap();
     fifo.replace(things("b1 a1 c1 a2"), "1").unwrap();
@@ -52,7 +52,7 @@ fn s1_no_key_jumps_the_line() {
 }
 
 #[test]
-fn s1_what_was_popped_goes_back_unless_there_is_news() {
+fn s1_popped_object_returns_unless_a_newer_one_exists() {
     let mut fifo = fifo();
     for next in things("a1 b1") {
         fifo.add(next).unwrap();
@@ -66,7 +66,7 @@ fn s1_what_was_popped_goes_back_unless_there_is_news() {
 }
 
 #[test]
-fn s1_the_queue_has_synced_once_what_came_first_was_processed() {
+fn s1_queue_has_synced_once_first_list_is_processed() {
     let check = |prepare: fn(&mut Fifo), pops: usize, expected: bool| {
         let mut fifo = fifo();
         prepare(&mut fifo);
@@ -101,7 +101,7 @@ fn s1_the_queue_has_synced_once_what_came_first_was_processed() {
 }
 
 #[test]
-fn s1_a_list_after_the_first_is_no_initial_one() {
+fn s1_only_the_first_list_is_initial() {
     let mut fifo = fifo();
     fifo.replace(things("a1"), "0").unwrap();
     fifo.add(thing("b", 1)).unwrap();

@@ -179,17 +179,17 @@ fn latest_fifo_does_as_its_model(operations: &[Operation]) -> Result<(), TestCas
 
 proptest! {
     #[test]
-    fn the_queue_in_order_does_as_its_model(operations in operations()) {
+    fn real_fifo_matches_the_model(operations in operations()) {
         real_fifo_does_as_its_model(&operations)?;
     }
 
     #[test]
-    fn the_queue_of_latest_objects_does_as_its_model(operations in operations()) {
+    fn latest_fifo_matches_the_model(operations in operations()) {
         latest_fifo_does_as_its_model(&operations)?;
     }
 
     #[test]
-    fn the_heap_does_as_a_sorted_list(operations in vec((0..4_u8, 0..12_u32, 0..1000_u32), 0..100)) {
+    fn heap_matches_a_sorted_list(operations in vec((0..4_u8, 0..12_u32, 0..1000_u32), 0..100)) {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {

@@ -53,7 +53,7 @@ impl Cache {
 }
 
 #[test]
-fn s14_the_newer_one_of_both_counts_and_versions_are_numbers() {
+fn s14_newer_numeric_version_wins() {
     let mut cache = plain();
     cache.write(pod("a", 1, "9"));
     cache.write(pod("a", 1, "10"));
@@ -68,7 +68,7 @@ fn s14_the_newer_one_of_both_counts_and_versions_are_numbers() {
 }
 
 #[test]
-fn s14_what_the_store_does_not_have_is_there_if_adds_are_included() {
+fn s14_unstored_write_is_returned_when_adds_are_included() {
     let mut plain = plain();
     plain.write(pod("a", 1, "10"));
     assert_eq!(plain.get(None), None);
@@ -78,7 +78,7 @@ fn s14_what_the_store_does_not_have_is_there_if_adds_are_included() {
 }
 
 #[test]
-fn s14_an_object_of_the_store_that_is_as_new_clears_what_was_written() {
+fn s14_equally_new_stored_object_clears_the_write() {
     for (version, is_left) in [("9", true), ("10", false), ("11", false)] {
         let mut cache = with_adds();
         cache.write(pod("a", 1, "10"));
@@ -99,7 +99,7 @@ fn s14_a_deletion_clears_what_was_written_before_it() {
 }
 
 #[test]
-fn s14_what_is_told_late_of_a_deleted_object_is_ignored() {
+fn s14_late_write_of_a_deleted_object_is_ignored() {
     let mut cache = with_adds();
     cache.delete(&pod("a", 1, "10"));
     for late in [pod("a", 2, "9"), pod("a", 2, "10"), pod("a", 1, "11")] {
@@ -118,7 +118,7 @@ fn s14_what_is_told_late_of_a_deleted_object_is_ignored() {
 }
 
 #[test]
-fn s14_an_index_has_what_was_written_and_no_ghosts() {
+fn s14_by_index_includes_writes_and_excludes_deleted_objects() {
     let matches = |pod: &Pod| pod.node == "n1";
     let mut cache = with_adds();
     cache.write(pod("a", 1, "10"));
@@ -139,7 +139,7 @@ fn s14_an_index_has_what_was_written_and_no_ghosts() {
 }
 
 #[test]
-fn s14_a_write_is_kept_for_a_while_and_for_so_many_keys() {
+fn s14_writes_expire_by_time_and_capacity() {
     let ttl = MutationCacheConfig::default().ttl;
     let mut cache = with_adds();
     cache.write(pod("a", 1, "10"));

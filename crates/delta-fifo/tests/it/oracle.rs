@@ -141,7 +141,7 @@ fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32
 
 proptest! {
     #[test]
-    fn the_queue_does_as_its_model(operations in operations()) {
+    fn queue_matches_the_model(operations in operations()) {
         let known = Known::default();
         let config = DeltaFifoConfig { emit_replaced: true, ..knowing(&known) };
         let (mut fifo, mut model) = (DeltaFifo::new(key_of, config), Model::default());
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_all_deltas_ends_with_the_truth(operations in operations()) {
+    fn applying_all_deltas_yields_the_source_state(operations in operations()) {
         let known = Known::default();
         let (mut fifo, mut truth) = (fifo_with(&known), BTreeMap::new());
         for (value, operation) in (0..).zip(&operations) {
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_all_in_order_ends_with_the_truth(operations in operations(), most in 1..5_usize) {
+    fn applying_all_items_yields_the_source_state(operations in operations(), most in 1..5_usize) {
         let known = Known::default();
         let config = RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() };
         let (mut fifo, mut truth) = (RealFifo::new(key_of, config), BTreeMap::new());
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_all_changes_of_a_listener_ends_with_the_truth(operations in operations(), delivery in deliveries()) {
+    fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
         // Objects of one name are one object unless deleted in between; their identity is the hundreds of their value.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut told) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());

@@ -49,7 +49,7 @@ fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
 }
 
 #[test]
-fn r1_a_replacement_is_told_even_after_a_deletion() {
+fn r1_replacement_after_a_deletion_is_delivered() {
     let mut fifo = fifo_with(&Known::new("foo1"));
     fifo.delete(thing("foo", 1)).unwrap();
     fifo.replace(things("foo2"), "0").unwrap();
@@ -57,7 +57,7 @@ fn r1_a_replacement_is_told_even_after_a_deletion() {
 }
 
 #[test]
-fn r3_r9_each_change_comes_out_by_itself_and_in_order() {
+fn r3_r9_each_change_is_delivered_separately_in_order() {
     let mut fifo = fifo_with(&Known::default());
     for next in things("foo10 bar1 foo11 foo13 zab30") {
         fifo.add(next).unwrap();
@@ -75,7 +75,7 @@ fn r3_r9_each_change_comes_out_by_itself_and_in_order() {
 }
 
 #[test]
-fn r5_the_deletion_of_what_nobody_knows_is_told() {
+fn r5_deletion_of_an_unknown_key_is_delivered() {
     let mut fifo = fifo_with(&Known::default());
     fifo.add(thing("foo", 10)).unwrap();
     fifo.update(thing("bar", 15)).unwrap();
@@ -87,7 +87,7 @@ fn r5_the_deletion_of_what_nobody_knows_is_told() {
 }
 
 #[test]
-fn r6_r7_a_replacement_tells_what_is_gone_and_then_what_is_there() {
+fn r6_r7_replacement_delivers_deletions_before_listed_objects() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         let mut fifo = fifo_with(&Known::new("foo5 bar6 baz7"));
         steps.iter().for_each(|step| step(&mut fifo));
@@ -107,7 +107,7 @@ fn r6_r7_a_replacement_tells_what_is_gone_and_then_what_is_there() {
 }
 
 #[test]
-fn r2_what_is_queued_and_not_in_the_list_is_deleted_once() {
+fn r2_queued_object_missing_from_list_is_deleted_once() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         let mut fifo = fifo_with(&Known::default());
         steps.iter().for_each(|step| step(&mut fifo));
@@ -126,7 +126,7 @@ fn r2_what_is_queued_and_not_in_the_list_is_deleted_once() {
 }
 
 #[test]
-fn r4_each_object_is_transformed_once_and_a_tombstone_never() {
+fn r4_objects_are_transformed_once_and_tombstones_never() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let transform = move |object: Thing| {
@@ -154,7 +154,7 @@ fn r4_each_object_is_transformed_once_and_a_tombstone_never() {
 }
 
 #[test]
-fn r1_a_resync_tells_what_is_known_and_not_queued() {
+fn r1_resync_delivers_known_unqueued_objects() {
     let check = |known: &str, steps: fn(&mut Fifo), expected: &[&str]| {
         let mut fifo = fifo_with(&Known::new(known));
         steps(&mut fifo);
@@ -172,7 +172,7 @@ fn r1_a_resync_tells_what_is_known_and_not_queued() {
 }
 
 #[test]
-fn r8_the_initial_list_ends_when_its_last_item_has_been_processed() {
+fn r8_initial_list_ends_with_its_last_processed_item() {
     let mut fifo = fifo_with(&Known::new("bar0 baz0 foo0"));
     fifo.replace(things("foo1"), "0").unwrap();
     fifo.add(thing("late", 1)).unwrap();
@@ -192,7 +192,7 @@ fn r8_the_initial_list_ends_when_its_last_item_has_been_processed() {
 }
 
 #[test]
-fn r10_the_queue_has_synced_once_what_came_first_was_processed() {
+fn r10_queue_has_synced_once_first_list_is_processed() {
     let check = |mut fifo: Fifo, prepare: fn(&mut Fifo), pops: usize, expected: bool| {
         prepare(&mut fifo);
         (0..pops).for_each(|_| _ = fifo.pop());
@@ -212,7 +212,7 @@ fn r10_the_queue_has_synced_once_what_came_first_was_processed() {
 }
 
 #[test]
-fn r11_r14_r15_an_atomic_queue_tells_a_list_in_one_piece() {
+fn r11_r14_r15_atomic_queue_delivers_whole_lists() {
     let mut fifo = atomic();
     fifo.add(thing("x", 1)).unwrap();
     fifo.bookmark("12");
@@ -229,7 +229,7 @@ fn r11_r14_r15_an_atomic_queue_tells_a_list_in_one_piece() {
 }
 
 #[test]
-fn r14_each_list_of_an_atomic_queue_keeps_its_place() {
+fn r14_lists_of_an_atomic_queue_keep_their_order() {
     let check = |steps: fn(&mut Fifo), expected: &[&str]| {
         let mut fifo = atomic();
         steps(&mut fifo);
@@ -269,7 +269,7 @@ fn r12_a_batch_is_a_run_of_different_keys() {
 }
 
 #[test]
-fn what_concerns_all_objects_is_a_batch_of_its_own() {
+fn whole_list_items_form_their_own_batch() {
     let mut fifo = atomic();
     fifo.replace(things("a1"), "5").unwrap();
     fifo.add(thing("b", 1)).unwrap();
@@ -298,7 +298,7 @@ fn a_list_with_an_object_at_fault_is_refused() {
 }
 
 #[test]
-fn a_known_object_that_cannot_be_looked_up_may_be_there() {
+fn known_object_with_lookup_error_counts_as_present() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let log = failed.clone();
     let known = Known { unreadable: true, ..Known::new("foo1") };

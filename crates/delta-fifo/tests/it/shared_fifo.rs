@@ -81,7 +81,7 @@ fn check_order_of_producers<Q: Queue + Send + 'static>(
 }
 
 #[test]
-fn d1_r1_s1_the_order_of_each_producer_is_kept() {
+fn d1_r1_s1_order_of_each_producer_is_kept() {
     check_order_of_producers(
         fifo(),
         |fifo, thing| fifo.add(thing).unwrap(),
@@ -126,7 +126,7 @@ fn d27_r1_s1_closing_ends_every_wait() {
 }
 
 #[test]
-fn a_closed_queue_gives_what_it_has_before_it_ends() {
+fn closed_queue_returns_remaining_items_before_it_ends() {
     let fifo = shared(fifo());
     fifo.lock().add(thing("a", 1)).unwrap();
     fifo.lock().close();
@@ -135,7 +135,7 @@ fn a_closed_queue_gives_what_it_has_before_it_ends() {
 }
 
 #[test]
-fn what_processes_may_use_the_queue_that_it_is_given() {
+fn process_function_can_use_the_queue_argument() {
     let fifo = shared(fifo());
     fifo.lock().add(thing("a", 1)).unwrap();
     let again = |fifo: &mut Deltas, popped: Popped<_, _>| fifo.add_if_not_present(popped.deltas).unwrap();
@@ -144,7 +144,7 @@ fn what_processes_may_use_the_queue_that_it_is_given() {
 }
 
 #[test]
-fn what_processes_is_told_if_it_would_wait_for_itself() {
+fn lock_inside_process_panics() {
     let fifo = shared(fifo());
     fifo.lock().replace(things("a1"), "1").unwrap();
     let result = catch_unwind(AssertUnwindSafe(|| fifo.process(DeltaFifo::pop, |_, _| fifo.lock().len()).wait()));
@@ -185,7 +185,7 @@ fn synced_means_processed() {
 }
 
 #[test]
-fn r17_the_queue_has_not_synced_while_the_last_initial_item_is_worked_on() {
+fn r17_queue_syncs_after_last_initial_item_is_processed() {
     let fifo = shared(atomic());
     let mut synced = pin!(fifo.synced());
     let woken = Arc::new(Count::default());
@@ -203,7 +203,7 @@ fn r17_the_queue_has_not_synced_while_the_last_initial_item_is_worked_on() {
 }
 
 #[test]
-fn r18_a_producer_waits_for_a_slow_consumer_once_the_bound_is_reached() {
+fn r18_producer_waits_at_the_bound() {
     let fifo = shared(atomic());
     fifo.lock().add(thing("first", 0)).unwrap();
     let slow = fifo.take(RealFifo::pop).wait().unwrap();
@@ -239,7 +239,7 @@ fn check_that_it_ends(what: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn who_had_to_wait_for_room_gets_it() {
+fn waiting_producer_gets_room() {
     let fifo = SharedFifo::new(atomic(), SharedFifoConfig { bound: 1, ..SharedFifoConfig::default() });
     fifo.lock().add(thing("a", 0)).unwrap();
     check_that_it_ends(move || {
@@ -255,7 +255,7 @@ fn who_had_to_wait_for_room_gets_it() {
 }
 
 #[test]
-fn a_wait_may_be_given_up_by_who_has_the_queue() {
+fn wait_can_be_dropped_while_the_queue_is_locked() {
     let fifo = shared(atomic());
     check_that_it_ends(move || {
         let woken = Arc::new(Count::default());
@@ -271,7 +271,7 @@ fn a_wait_may_be_given_up_by_who_has_the_queue() {
 }
 
 #[test]
-fn what_is_taken_is_taken_by_one_at_a_time() {
+fn only_one_consumer_takes_at_a_time() {
     let fifo = shared(atomic());
     for value in [1, 2, 3] {
         fifo.lock().add(thing("a", value)).unwrap();
@@ -291,7 +291,7 @@ fn what_is_taken_is_taken_by_one_at_a_time() {
 }
 
 #[test]
-fn a_queue_that_has_known_objects_is_not_left_free() {
+fn take_panics_for_a_queue_with_known_objects() {
     let fifo = shared(fifo_with(&Known::default()));
     let result = catch_unwind(AssertUnwindSafe(|| drop(fifo.take(DeltaFifo::pop))));
     let message = *result.unwrap_err().downcast::<&str>().unwrap();
@@ -299,7 +299,7 @@ fn a_queue_that_has_known_objects_is_not_left_free() {
 }
 
 #[test]
-fn a_wait_that_is_dropped_takes_nothing_and_leaves_nobody_waiting() {
+fn dropped_wait_takes_nothing_and_passes_wakeup_on() {
     let fifo = shared(atomic());
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
@@ -318,7 +318,7 @@ fn a_wait_that_is_dropped_takes_nothing_and_leaves_nobody_waiting() {
 }
 
 #[test]
-fn who_waits_for_the_first_list_is_woken_after_it_or_when_there_is_none() {
+fn synced_wakes_after_the_first_list_or_at_close() {
     let known = Known::default();
     let fifo = Arc::new(shared(fifo_with(&known)));
     let waiter = |fifo: &Arc<SharedFifo<Deltas>>| {
@@ -353,7 +353,7 @@ impl FifoMetrics for Log {
 }
 
 #[test]
-fn r16_the_metrics_tell_how_many_wait_and_each_processing() {
+fn r16_metrics_report_depth_and_processing_time() {
     let (log, known) = (Log::default(), Known::default());
     let config = || SharedFifoConfig { metrics: Some(Box::new(log.clone())), ..SharedFifoConfig::default() };
     let check = |expected| assert_eq!(*log.0.lock().unwrap(), expected);
@@ -390,7 +390,7 @@ impl Wake for Panics {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_asleep() {
+fn all_waiters_wake_when_one_waker_panics() {
     let (fifo, count) = (shared(fifo()), Arc::new(Count::default()));
     let (bad, good) = (Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&count)));
     let mut waits: Vec<_> = (0..4).map(|_| Box::pin(fifo.synced())).collect();
@@ -415,7 +415,7 @@ impl FifoMetrics for BadMetrics {
 }
 
 #[test]
-fn metrics_that_panic_keep_nobody_asleep_and_do_not_abort_a_consumer_that_panics() {
+fn panicking_metrics_wake_everyone_and_do_not_abort() {
     let config = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
     let (fifo, count) = (SharedFifo::new(fifo(), config), Arc::new(Count::default()));
     let waker = Waker::from(Arc::clone(&count));
@@ -432,7 +432,7 @@ fn metrics_that_panic_keep_nobody_asleep_and_do_not_abort_a_consumer_that_panics
 
 /// Only while it processes does a thread hold the queue: afterwards it waits for it, as any other.
 #[test]
-fn a_thread_that_has_processed_may_wait_for_the_queue_again() {
+fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));
     for panics in [false, true] {
         fifo.lock().add(thing("foo", 1)).unwrap();

@@ -64,7 +64,7 @@ fn s2_a_queue_keeps_the_contract() {
 }
 
 #[test]
-fn an_index_holds_keys_in_order_and_forgets_values_that_nobody_has() {
+fn index_keeps_keys_sorted_and_drops_unused_values() {
     let mut store = MemoryStore::new(key_of);
     assert!(store.add_index("parity", |thing: &Thing| vec![["even", "odd"][thing.value as usize % 2].to_owned()]));
     store.replace(things("c1 a3 b2"), "0").unwrap();
@@ -79,7 +79,7 @@ fn an_index_holds_keys_in_order_and_forgets_values_that_nobody_has() {
 }
 
 #[test]
-fn an_index_function_that_panics_leaves_the_store_as_it_was() {
+fn panicking_index_function_leaves_the_store_unchanged() {
     let mut store = MemoryStore::new(key_of);
     ["foo1", "bar2"].iter().for_each(|text| store.add(things(text).remove(0)).unwrap());
     let fails = |thing: &Thing| {
@@ -95,7 +95,7 @@ fn an_index_function_that_panics_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn s2_a_store_that_transforms_keeps_the_contract_and_keeps_the_key() {
+fn s2_transforming_store_keeps_contract_and_key() {
     let calls = Arc::new(Mutex::new(0));
     let counter = calls.clone();
     let mut plain = MemoryStore::new(key_of);
@@ -121,12 +121,12 @@ fn s2_a_store_that_transforms_keeps_the_contract_and_keeps_the_key() {
 }
 
 #[test]
-fn s2_a_store_that_tells_all_keeps_the_contract() {
+fn s2_undelta_store_keeps_the_contract() {
     check_contract(UndeltaStore::new(MemoryStore::new(key_of), |_| ()), Some);
 }
 
 #[test]
-fn s7_a_transaction_does_what_it_can_and_tells_what_it_could_not() {
+fn s7_transaction_applies_valid_writes_and_reports_failures() {
     use Transaction::{Add, Delete, Update};
     let mut store = MemoryStore::new(key_of);
     store.transaction(vec![]).unwrap();
@@ -146,7 +146,7 @@ fn s7_a_transaction_does_what_it_can_and_tells_what_it_could_not() {
 }
 
 #[test]
-fn what_a_queue_popped_goes_into_the_store_under_the_key_that_the_queue_knows() {
+fn popped_object_is_stored_under_the_queues_key() {
     let mut store = MemoryStore::new(|_: &Thing| panic!("the key is known"));
     store.add_index("parity", |thing: &Thing| vec![["even", "odd"][thing.value as usize % 2].to_owned()]);
     assert_eq!(store.insert("a".to_owned(), thing("a", 1)).unwrap(), None);
@@ -157,7 +157,7 @@ fn what_a_queue_popped_goes_into_the_store_under_the_key_that_the_queue_knows() 
 }
 
 #[test]
-fn s11_an_object_is_forgotten_once_its_time_is_over() {
+fn s11_object_expires_after_its_ttl() {
     let (ttl, now) = (Duration::from_secs(30), Instant::now());
     let just_after = now + ttl + Duration::from_nanos(1);
     let filled = |ttl| {
@@ -189,7 +189,7 @@ fn s11_an_object_is_forgotten_once_its_time_is_over() {
 }
 
 #[test]
-fn s13_all_is_told_after_each_change_and_after_nothing_else() {
+fn s13_full_list_is_pushed_only_after_changes() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = told.clone();
     let mut store = UndeltaStore::new(MemoryStore::new(key_of), move |mut all: Vec<Thing>| {
@@ -235,7 +235,7 @@ where
 }
 
 #[test]
-fn known_objects_may_be_behind_a_mutex_or_a_read_write_lock() {
+fn known_objects_can_use_a_mutex_or_rwlock() {
     let store = || MemoryStore::new(key_of);
     check_known_objects_behind_a_lock(Arc::new(Mutex::new(store())), |known, object| {
         known.lock().unwrap().add(object).unwrap();

@@ -10,10 +10,10 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that stands still until [`advance`](ManualClock::advance)d. Clones are the same clock.
+/// A clock that moves only in [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// Whoever sleeps on it, task or thread, is woken by the advance that reaches its deadline, also when the clock moved
-/// between computing the deadline and arming the timer, since deadlines are absolute.
+/// The advance that reaches the deadline of a sleeping task or thread wakes it. Deadlines are absolute, so this also works if the clock
+/// moves between computing a deadline and setting the timer.
 ///
 /// # Examples
 ///
@@ -53,13 +53,13 @@ enum Wake {
 }
 
 impl ManualClock {
-    /// A clock that starts at an arbitrary time.
+    /// Creates a clock that starts at an arbitrary time.
     #[expect(clippy::new_without_default, reason = "each new clock is different from every other")]
     pub fn new() -> Self {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Moves the time forward and wakes all whose deadline has come, earliest first.
+    /// Moves the time forward and wakes all tasks and threads whose deadline has passed, earliest first.
     ///
     /// # Panics
     ///
@@ -81,12 +81,12 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// How many tasks and threads wait on this clock: lets a test go on once the code under test has gone to sleep.
+    /// Returns how many tasks and threads wait on this clock. A test can use this to continue once the code under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// The earliest deadline that anybody sleeps for.
+    /// Returns the earliest deadline of a sleeping task or thread.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }

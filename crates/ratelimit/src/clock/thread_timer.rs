@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_sleep_notifies_the_thread_and_a_later_one_does_not() {
+    fn only_an_earlier_sleep_notifies_the_thread() {
         let start = Instant::now();
         let mut schedule = running(start);
         assert_eq!(schedule.insert(start + 6 * SECOND, 2, Waker::noop().clone()).0, Thread::LooksInTime);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn due_sleeps_are_woken_by_deadline_and_a_dropped_one_never() {
+    fn due_sleeps_wake_by_deadline_unless_dropped() {
         let start = Instant::now();
         let mut schedule = running(start);
         schedule.insert(start + SECOND, 2, Waker::noop().clone());

@@ -92,7 +92,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Another limiter's delay, at most `max`. What the other is charged stays as it is.
+/// Caps another limiter's delay at `max`. The other limiter is charged as usual.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,

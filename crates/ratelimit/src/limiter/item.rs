@@ -1,4 +1,4 @@
-//! A memory of each item's failures, for a limiter.
+//! A limiter that stores the failures of each item.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::RateLimiter;
 
-/// A [`RateLimiter`] with the memory it needs: how often each item has failed.
+/// A [`RateLimiter`] that also stores how often each item has failed.
 ///
 /// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget),
 /// [`num_requeues`](Self::num_requeues). A work queue does not need it.
@@ -40,10 +40,10 @@ pub struct ItemRateLimiter<K, L> {
 /// How long the failures of an item are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// Until `forget`, as in client-go: an item that is never forgotten is kept for ever.
+    /// Until `forget`, as in client-go. An item that is never forgotten is kept forever.
     UntilForgotten,
-    /// Until `forget`, or until this time has passed since the end of the last delay. The limiter is told to forget an item when its
-    /// failures are dropped.
+    /// Until `forget`, or until this time has passed since the end of the last delay. When failures expire, the limiter's `forget` is
+    /// called.
     For(Duration),
 }
 
@@ -55,12 +55,12 @@ struct Item<K> {
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Remembers failures for `limiter`.
+    /// Creates an empty memory for `limiter`.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
 
-    /// Counts a failure of `item` and says how long it waits.
+    /// Counts a failure of `item` and returns its delay.
     pub fn when(&mut self, item: &K, now: Instant) -> Duration {
         if self.items.len() >= self.sweep_at {
             self.sweep(now);
@@ -93,7 +93,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Forgets the failures of `item`: it has succeeded, or is given up.
+    /// Resets the failure count of `item`, after a success or when the caller stops retrying.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -101,24 +101,24 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         }
     }
 
-    /// How many failures of `item` count at `now`.
+    /// Returns the number of failures of `item` that count at `now`.
     pub fn num_requeues(&self, item: &K, now: Instant) -> u32 {
         let found = self.items.find(self.hasher.hash_one(item), |i| i.key == *item);
         found.map_or(0, |item| item.failures_at(now))
     }
 
-    /// How many items are remembered, expired ones that have not been met yet among them.
+    /// Returns the number of stored items, including expired items that have not been removed yet.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether no item is remembered.
+    /// Returns whether no item is stored.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Drops the expired items and their memory, and has the limiter forget them. Runs when the map has doubled, so a call of `when`
-    /// stays cheap on average.
+    /// Removes expired items, releases their memory, and calls the limiter's `forget`. Runs when the map has doubled, so `when` is cheap on
+    /// average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

@@ -56,7 +56,7 @@ fn a_reset_begins_again_with_all_steps() {
 }
 
 #[test]
-fn a_server_may_ask_for_more_but_not_for_less_nor_for_too_much() {
+fn retry_after_is_a_capped_lower_bound() {
     let mut backoff = Backoff::new(plain(), 42);
     assert_eq!(backoff.next(Some(7 * SECOND)), 7 * SECOND);
     assert_eq!(backoff.next(Some(MS)), 2 * SECOND, "the delays go on as if nothing was asked");

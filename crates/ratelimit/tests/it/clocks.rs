@@ -71,7 +71,7 @@ fn sleeps(timer: &impl Timer) {
 }
 
 #[test]
-fn the_standard_clock_and_a_thread_timer_wake_any_executor() {
+fn std_clock_and_thread_timer_wake_any_executor() {
     sleeps(&StdClock);
     sleeps(&Arc::new(StdClock));
     sleeps(&ThreadTimer::default());
@@ -79,7 +79,7 @@ fn the_standard_clock_and_a_thread_timer_wake_any_executor() {
 }
 
 #[test]
-fn a_short_sleep_is_woken_while_the_thread_waits_for_a_long_one() {
+fn short_sleep_ends_before_an_earlier_long_sleep() {
     let timer = ThreadTimer::default();
     let mut long = timer.sleep_until(timer.now() + 3600 * SECOND);
     assert!(poll(&mut long, Waker::noop()).is_pending());
@@ -99,7 +99,7 @@ fn a_dropped_sleep_lets_its_waker_go() {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_end_the_timer_thread() {
+fn panicking_waker_does_not_end_the_timer_thread() {
     let timer = ThreadTimer::default();
     for _ in 0..3 {
         let mut bad = timer.sleep_until(timer.now() + MS);
@@ -109,7 +109,7 @@ fn a_waker_that_panics_does_not_end_the_timer_thread() {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_keep_a_manual_clock_from_waking_others() {
+fn manual_clock_wakes_others_when_one_waker_panics() {
     let (clock, wakes) = (ManualClock::new(), Arc::new(Wakes::default()));
     let wakers = [panics(), Waker::from(Arc::clone(&wakes)), panics(), Waker::from(Arc::clone(&wakes))];
     let mut sleeps = [(); 4].map(|()| clock.sleep_until(clock.now() + SECOND));
@@ -121,7 +121,7 @@ fn a_waker_that_panics_does_not_keep_a_manual_clock_from_waking_others() {
 }
 
 #[test]
-fn stop_wakes_all_waiters_of_a_throttle_though_one_waker_panics() {
+fn stop_wakes_all_waiters_when_one_waker_panics() {
     let (throttle, wakes) = (Throttle::new(0.001, 1, ManualClock::new()), Arc::new(Wakes::default()));
     assert!(throttle.try_accept());
     let wakers = [panics(), Waker::from(Arc::clone(&wakes)), Waker::from(Arc::clone(&wakes))];
@@ -151,7 +151,7 @@ fn stop_ends_the_wait_of_a_thread() {
 
 /// The waiter is dropped by a panic, and the waker of the next one panics too.
 #[test]
-fn a_panicking_waker_of_the_next_waiter_does_not_abort_an_unwinding_thread() {
+fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
     assert!(throttle.try_accept());
     let (mut first, mut second) = (throttle.accept(), throttle.accept());
@@ -179,7 +179,7 @@ mod on_tokio {
     }
 
     #[tokio::test]
-    async fn a_throttle_that_never_waits_takes_part_in_the_budget() {
+    async fn throttle_uses_the_cooperative_budget() {
         let worker = tokio::spawn(async {
             let throttle = Throttle::unlimited(TokioClock);
             for _ in 0..12_800 {

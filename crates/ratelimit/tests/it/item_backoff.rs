@@ -146,7 +146,7 @@ fn b8_alternate_has_expired_func() {
 }
 
 #[test]
-fn the_first_backoff_is_the_base_even_beyond_the_cap_and_doubling_saturates() {
+fn first_backoff_is_the_base_and_doubling_saturates() {
     let now = ManualClock::new().now();
     let after = |base, cap, times: u32| {
         let mut backoff = backoff(ItemBackoffConfig { base, cap, ..ItemBackoffConfig::default() });

@@ -101,7 +101,7 @@ fn l5_with_max_wait() {
 }
 
 #[test]
-fn the_default_controller_limiter_is_the_longer_of_item_and_bucket() {
+fn default_controller_limiter_uses_the_longer_delay() {
     let now = ManualClock::new().now();
     let mut limiter = ItemRateLimiter::new(default_controller_rate_limiter(), KeepFailures::UntilForgotten);
     for item in 0..100 {

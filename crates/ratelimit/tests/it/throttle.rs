@@ -119,7 +119,7 @@ fn t8_rate_precision_bug() {
 }
 
 #[test]
-fn waiters_are_served_in_order_and_nobody_overtakes() {
+fn waiters_are_served_in_order_of_arrival() {
     let (throttle, clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
     let mut first = pin!(throttle.accept());
@@ -156,7 +156,7 @@ impl Wake for Calls {
 }
 
 #[test]
-fn only_a_waiter_that_leaves_first_place_wakes_another_and_that_is_the_next() {
+fn first_waiter_wakes_the_next_when_it_leaves() {
     let (throttle, clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
     let mut waiters: Vec<_> = (0..10).map(|_| (Box::pin(throttle.accept()), Arc::<Calls>::default())).collect();
@@ -188,7 +188,7 @@ fn a_wait_counts_those_before_it() {
 
 /// A task may hold a wait that it has no time for, such as the other branch of its `select!`.
 #[test]
-fn a_waiter_that_nobody_polls_holds_up_nobody() {
+fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
     let mut neglected = pin!(throttle.accept());

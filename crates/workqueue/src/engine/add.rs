@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::handout::TakeOff;
 use super::record::{NEVER, Record, State};
 use super::{Added, DelayKind, Engine, Now, queued};
-use crate::config::Pending;
+use crate::config::DelayPolicy;
 use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 use crate::panic::catch;
@@ -128,11 +128,11 @@ impl<K> Engine<K> {
         }
         let priority = priority.max(pending);
         match self.policy(kind) {
-            Pending::Respect if !state.has(State::DIRTY) => {
+            DelayPolicy::Respect if !state.has(State::DIRTY) => {
                 self.table[ticket].priority = priority;
                 return Added::Merged;
             }
-            Pending::Absorb => {
+            DelayPolicy::Absorb => {
                 self.stop_waiting(ticket);
             }
             _ => {}
@@ -175,7 +175,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// What a pending delay is for once another joins it: a retry remains one, so that [`Pending::Respect`] holds for it.
+    /// What a pending delay is for once another joins it: a retry remains one, so that [`DelayPolicy::Respect`] holds for it.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
@@ -187,7 +187,7 @@ impl<K> Engine<K> {
         if record.state.has(State::WAITING) {
             return deadline < record.deadline;
         }
-        !(record.state.has(State::DIRTY) && self.policy(kind) == Pending::Absorb)
+        !(record.state.has(State::DIRTY) && self.policy(kind) == DelayPolicy::Absorb)
     }
 
     /// The key has work to do.
@@ -208,7 +208,7 @@ impl<K> Engine<K> {
         }
         self.observe(|observer| observer.added(ticket, priority, now.nanos()));
         if self.table[ticket].state.has(State::RUNNING) {
-            self.counts.redirtied += 1;
+            self.counts.dirty_in_flight += 1;
         } else {
             self.enqueue(ticket, now);
         }

@@ -28,7 +28,7 @@ impl<K: Clone> Engine<K> {
             self.is_withheld = self.counts.queued > 0;
             return None;
         };
-        if let Some(limit) = &mut self.handout_limit {
+        if let Some(limit) = &mut self.dequeue_limit {
             limit.try_accept(now.instant());
         }
         assert!(self.table[ticket].state.is_queued(), "the order has handed out what is not queued");
@@ -84,7 +84,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
-            self.counts.redirtied -= 1;
+            self.counts.dirty_in_flight -= 1;
             // Another panic may be under way, as it is when a worker panics.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
@@ -121,7 +121,7 @@ impl<K: Eq> Engine<K> {
             self.counts.queued -= 1;
             self.is_withheld = false;
         } else {
-            self.counts.redirtied -= 1;
+            self.counts.dirty_in_flight -= 1;
         }
         self.no_longer_dirty(ticket, now);
         true

@@ -117,7 +117,7 @@ pub(super) mod tests {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
         #[test]
-        fn what_is_inserted_is_found_until_it_is_removed(mut seed in any::<u64>(), style in 0..4u8) {
+        fn inserted_records_are_found_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut index, mut expected) = (Index::new(), HashMap::<u32, Ticket>::new());
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;

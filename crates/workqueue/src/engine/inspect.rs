@@ -1,4 +1,4 @@
-//! Pictures of the queue, for reports and debugging.
+//! Snapshots of the queue, for reports and debugging.
 
 use std::time::{Duration, Instant};
 
@@ -6,41 +6,41 @@ use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::order::Ticket;
 
-/// How many keys a queue holds, by state. A key in several states counts in each.
+/// The number of keys of a queue, by state. A key in several states counts in each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Waiting to be handed out: client-go's `Len`.
+    /// Keys that are queued: client-go's `Len`.
     pub queued: usize,
-    /// Handed out.
+    /// Keys that a worker processes.
     pub in_flight: usize,
-    /// Handed out, and added again since: will be queued when done.
-    pub redirtied: usize,
-    /// Waiting for a deadline.
+    /// Keys in flight that were added again and will be queued when they are done.
+    pub dirty_in_flight: usize,
+    /// Keys with a pending delay.
     pub delayed: usize,
-    /// In no other state, but remembered for their failures.
+    /// Keys in no other state that have remembered failures.
     pub idle: usize,
 }
 
-/// What a queue knows of one key.
+/// The state of one key in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyState<K> {
     /// The key.
     pub key: K,
-    /// Whether it has work to do. It is queued then, unless it is also in flight.
+    /// Whether the key needs processing. A dirty key is queued unless it is also in flight.
     pub dirty: bool,
-    /// Whether it is handed out.
+    /// Whether a worker processes the key.
     pub in_flight: bool,
-    /// What its pending delay is for, and when that ends.
+    /// The kind and the deadline of the pending delay.
     pub delay: Option<(DelayKind, Instant)>,
-    /// How many failures have been counted.
+    /// The number of failures.
     pub failures: u32,
-    /// The highest priority it was added with since the last hand-out.
+    /// The highest priority that the key was added with since it was last dequeued.
     pub priority: i32,
 }
 
-/// How many records one section under the lock copies.
+/// How many records one critical section copies.
 const COPIED_AT_ONCE: usize = 64;
 
 impl<K> Engine<K> {
@@ -54,7 +54,7 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Adds the states of some records to `states`. The answer is where to go on, if there are more.
+    /// Appends the states of some records to `states`. Returns the index of the next record, if there are more.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {
@@ -78,6 +78,6 @@ impl Counts {
     /// How many keys have work to do that nobody is doing yet, queued or not: what the metric `depth` says, in client-go as
     /// here.
     pub fn depth(&self) -> usize {
-        self.queued + self.redirtied
+        self.queued + self.dirty_in_flight
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::record::State;
 use super::{Added, DelayKind, Engine, Now, nanos};
-use crate::config::Charge;
+use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
 /// Who says that a key has failed.
@@ -32,7 +32,7 @@ impl<K: Eq> Engine<K> {
         priority: i32,
         now: &Now<'_>,
     ) -> Added {
-        if self.mode.is_some() && self.charge == Charge::IfScheduled {
+        if self.mode.is_some() && self.charge == RetryAccounting::IfScheduled {
             return self.refuse();
         }
         let Some(given) = key.as_ref() else { unreachable!("an add has a key") };
@@ -70,7 +70,7 @@ impl<K> Engine<K> {
         priority: i32,
         now: &Now<'_>,
     ) -> Added {
-        if self.mode.is_some() && self.charge == Charge::IfScheduled {
+        if self.mode.is_some() && self.charge == RetryAccounting::IfScheduled {
             return self.refuse();
         }
         self.ripen(ticket, now);
@@ -125,7 +125,7 @@ impl<K> Engine<K> {
             Ok(ticket) => failed == Failed::Held || self.is_new_failure(ticket, deadline),
             Err(_) => true,
         };
-        let charged = is_new || self.charge == Charge::Always;
+        let charged = is_new || self.charge == RetryAccounting::Always;
         if charged {
             let key = match found {
                 Ok(ticket) => self.table[ticket].key(),

@@ -1,15 +1,15 @@
-//! Round robin between tenants.
+//! Round-robin order between tenants.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Fifo, Order, Queued, Ticket};
 
-/// Round robin between tenants: a tenant with many queued keys does not delay those of the others.
+/// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// With `n` tenants that have keys queued, the next key of each is handed out after at most `n - 1` keys of others. Within a
-/// tenant another order decides: first in first out, or the one given to [`with_lanes`](Fair::with_lanes). The tenant of a key is
-/// asked for more than once, and has to be the same each time.
+/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other tenants. Within a
+/// tenant, the order is first in, first out, or the order passed to [`with_lanes`](Fair::with_lanes). The tenant function is called
+/// more than once per key and must return the same tenant each time.
 ///
 /// # Examples
 ///
@@ -28,11 +28,11 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// Of the tenants that have keys queued. A tree, since a hash table would be moved as a whole when there are many.
+    /// The lanes of the tenants that have queued keys. A tree, because a large hash table would rehash in one step.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The same tenants, the next one first.
+    /// The same tenants by turn. The next tenant is first.
     turns: BTreeMap<u64, T>,
-    /// The turn of the one who came last.
+    /// The turn of the last tenant.
     last_turn: u64,
     len: usize,
     needs_time: bool,
@@ -44,13 +44,13 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// An order in which the tenant of a key is what `tenant` returns, and the keys of one tenant come first in first out.
+    /// Creates an order that gets the tenant of a key from `tenant`. The keys of one tenant are dequeued first in, first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// An order in which the keys of one tenant come in the order that `lane` makes. It is called for each tenant that comes
-    /// up.
+    /// Creates an order that dequeues the keys of one tenant in the order that `lane` creates. `lane` is called for each tenant that
+    /// gets queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -83,7 +83,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Once round: a lane may withhold its keys.
+        // Try each lane once, because a lane can withhold its keys.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
@@ -179,7 +179,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn the_tenants_take_turns(seed in any::<u64>(), tenants in 1..300u32) {
+        fn tenants_alternate(seed in any::<u64>(), tenants in 1..300u32) {
             compare(Fair::new(move |key| key % tenants), Tenants(VecDeque::new(), tenants), seed);
         }
     }

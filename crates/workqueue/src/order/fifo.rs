@@ -4,22 +4,22 @@ use std::collections::VecDeque;
 
 use super::{Order, Queued, Ticket};
 
-/// First in, first out: the default. Priorities are ignored.
+/// The default [`Order`]: first in, first out. It ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// In pieces, so that none is ever moved, and each goes as soon as it is used up. All but the last are full, or empty if all that was
-    /// in them has been removed.
+    /// Chunks that never move and are freed when they are used up. All chunks except the last are full, or empty if all their tickets
+    /// were removed.
     chunks: VecDeque<Vec<Ticket>>,
-    /// How many places have been used up with their chunks.
+    /// The number of places in freed chunks.
     gone: u64,
     /// The place of the next pop.
     next: u64,
     len: usize,
-    /// The last chunk that was used up, for the next one: a queue that goes up and down allocates nothing.
+    /// The last freed chunk, kept for reuse. A queue with a stable size does not allocate.
     spare: Vec<Ticket>,
 }
 
-/// Stands where a ticket has been taken out.
+/// Marks a place whose ticket was removed.
 const NONE: Ticket = Ticket(u32::MAX);
 const CHUNK: usize = 1024;
 const KEEP: usize = 64;
@@ -73,7 +73,7 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // What is added and removed again and again takes no room, and no pop goes past all of it.
+        // Free a chunk without tickets: repeated adds and removals use no memory, and `pop` need not skip them.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             match at == last {
                 true => chunk.clear(),
@@ -117,7 +117,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn what_came_first_is_the_first(seed in any::<u64>()) {
+        fn fifo_matches_a_plain_list(seed in any::<u64>()) {
             compare(Fifo::default(), Vec::new(), seed);
         }
     }

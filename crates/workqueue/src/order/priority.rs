@@ -1,4 +1,4 @@
-//! The highest priority first, with ageing or without.
+//! Priority order, with or without ageing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{Order, Queued, Ticket};
 use crate::engine::nanos;
 
-/// Highest priority first, first in first out among equals. With [ageing](Priority::with_ageing) nothing starves.
+/// An [`Order`] that dequeues the highest priority first, and keys with equal priority first in, first out. With
+/// [ageing](Priority::with_ageing), no key starves.
 ///
 /// # Examples
 ///
@@ -21,31 +22,32 @@ use crate::engine::nanos;
 /// ```
 #[derive(Debug)]
 pub struct Priority {
-    /// The waiting time that is worth as much as one level.
+    /// The waiting time that raises a key by one level.
     step: Option<i64>,
-    /// What is handed out first is the smallest.
+    /// The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The least place that is free. No two are equal. With ageing they are times, otherwise just numbers.
+    /// The smallest unused place. Places are unique. With ageing they are times, otherwise a counter.
     next: u64,
-    /// With ageing: the times of those whose place is another number, by that. They were due before others that came first.
+    /// With ageing: the times of keys whose place differs from their time, by place. These keys became due before keys that were pushed
+    /// earlier.
     since: BTreeMap<u64, u64>,
 }
 
-/// Without ageing, the negated priority, and then the place. With it, the place less one step a level: since all keys age at the
-/// same speed, the order between two of them never changes, and there is no need to look at the time again.
+/// Without ageing, the negated priority and then the place. With ageing, the time minus one step per level, and then the place. All keys
+/// age at the same rate, so the relative order of two keys never changes, and ranks need no update over time.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// A key waits as long as there is one of higher priority: a steady flow of those starves it, as in controller-runtime. A key
-    /// whose priority is raised goes behind those that have that priority already.
+    /// Creates an order without ageing. A steady flow of keys with a higher priority starves a key, as in controller-runtime. A key whose
+    /// priority is raised moves behind the keys that already have that priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
 
-    /// A key gains a level for each `step` that it waits. It keeps what it has gained when its priority is raised.
+    /// Creates an order with ageing. A key gains one level for each `step` that it waits, and keeps the gain when its priority is raised.
     ///
-    /// So a key of priority `p` that was queued, or whose delay ended, at time `t` comes before every key of priority `q > p` that is queued after
-    /// `t + (q - p) * step`: only what arrives within that time can delay it.
+    /// A key of priority `p` that was queued (or whose delay ended) at time `t` is dequeued before every key of priority `q > p` that is
+    /// queued after `t + (q - p) * step`.
     pub fn with_ageing(step: Duration) -> Self {
         Self { step: Some(i64::try_from(nanos(step)).unwrap_or(i64::MAX)), ..Self::strict() }
     }
@@ -162,7 +164,7 @@ mod tests {
         #![proptest_config(config())]
 
         #[test]
-        fn the_first_of_the_highest_priority_is_the_first(seed in any::<u64>()) {
+        fn strict_priority_matches_a_plain_list(seed in any::<u64>()) {
             compare(Priority::strict(), List(Vec::new(), None), seed);
         }
 

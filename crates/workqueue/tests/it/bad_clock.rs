@@ -55,7 +55,7 @@ fn waker() -> (Arc<Wakes>, Waker) {
 }
 
 #[test]
-fn a_clock_that_panics_in_any_call_loses_no_key_and_no_wake_up() {
+fn panicking_clock_loses_no_key_and_no_wakeup() {
     type Call = fn(&WorkQueue<u32, Bad>);
     let calls: [Call; 8] = [
         |queue| _ = queue.counts(),
@@ -87,7 +87,7 @@ fn a_clock_that_panics_in_any_call_loses_no_key_and_no_wake_up() {
 
 /// The worker panics, so its guard is dropped by the panic, and the clock panics in that drop.
 #[test]
-fn a_clock_that_panics_does_not_abort_a_worker_that_panics() {
+fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
     queue.add_rate_limited(1);
     bad.clock.advance(SECOND);
@@ -108,7 +108,7 @@ fn a_clock_that_panics_does_not_abort_a_worker_that_panics() {
 
 /// Also the drop of a `get` and of a drain.
 #[test]
-fn a_clock_that_panics_does_not_abort_what_is_dropped_by_a_panic() {
+fn panicking_clock_does_not_abort_drops_during_unwinding() {
     let (queue, bad) = Bad::queue();
     queue.add_after(7, 10 * SECOND);
     let (mut one, mut two) = (Box::pin(queue.get()), pin!(queue.get()));
@@ -128,7 +128,7 @@ fn a_clock_that_panics_does_not_abort_what_is_dropped_by_a_panic() {
 
 /// It panics wherever the queue sets its alarm but in the task's own poll: all who wait come, and set it there.
 #[test]
-fn a_timer_that_panics_elsewhere_is_set_by_the_tasks_that_wait() {
+fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
     let (wakes, waker) = waker();
     let mut cx = Context::from_waker(&waker);
@@ -145,7 +145,7 @@ fn a_timer_that_panics_elsewhere_is_set_by_the_tasks_that_wait() {
 }
 
 #[test]
-fn the_panic_of_a_timer_comes_out_of_the_poll_that_sets_it() {
+fn timer_panic_propagates_from_the_poll() {
     let (queue, bad) = Bad::queue();
     queue.add_after(1, SECOND);
     bad.has_no_timer.store(true, Ordering::SeqCst);
@@ -159,7 +159,7 @@ fn the_panic_of_a_timer_comes_out_of_the_poll_that_sets_it() {
 }
 
 #[test]
-fn an_alarm_whose_waiter_panics_does_not_end_the_timer() {
+fn panicking_alarm_waiter_does_not_end_the_timer() {
     let (queue, bad) = Bad::queue();
     let (wakes, waker) = waker();
     let (mut one, mut two) = (pin!(queue.get()), pin!(queue.get()));

@@ -23,7 +23,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
 
 /// Each look queues at most 16, and hands out the one that came due first.
 #[test]
-fn a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time() {
+fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
     for key in 0..1000u64 {
         queue.add_after(key, SECOND + Duration::from_nanos(key));
@@ -74,7 +74,7 @@ impl Hash for Copied {
 
 /// Who adds a key meanwhile gets a turn: it is in the picture.
 #[test]
-fn a_picture_is_copied_a_few_keys_at_a_time() {
+fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
     let ((gate, bar), copies) = (gate(), Arc::<AtomicUsize>::default());
     let bar = Arc::new(Mutex::new(Some(bar)));
@@ -92,7 +92,7 @@ fn a_picture_is_copied_a_few_keys_at_a_time() {
 
 /// Records of failures do not outlast their time, whether there are more failures or not.
 #[test]
-fn expired_failures_are_forgotten_while_somebody_waits() {
+fn expired_failures_are_forgotten_during_a_wait() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.keep_failures = Some(SECOND);
@@ -123,7 +123,7 @@ fn expired_failures_are_forgotten_while_somebody_waits() {
 
 /// What a look fires need not be keys to hand out: failures that expire, or keys that are in flight. Then it looks on.
 #[test]
-fn what_is_due_is_not_hidden_by_what_else_is() {
+fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.keep_failures = Some(SECOND);
@@ -139,12 +139,12 @@ fn what_is_due_is_not_hidden_by_what_else_is() {
     queue.add_after(1000, 2 * SECOND);
     clock.advance(2 * SECOND);
     assert_eq!(queue.try_get().map(|item| *item), Ok(1000));
-    assert_eq!((queue.counts().idle, queue.counts().redirtied, held.len()), (0, 100, 100));
+    assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
 /// Somebody else took the key: the waiter that was woken for it waits on, and before all who came later.
 #[test]
-fn who_waits_on_keeps_the_place() {
+fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();
     let wakes = [(); 2].map(|()| Arc::new(Wakes::default()));
     let wakers = wakes.clone().map(Waker::from);

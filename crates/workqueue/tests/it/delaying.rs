@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
-use pintle_workqueue::{Added, DelayKind, Pending, QueueConfig, TryGetError, WorkQueue};
+use pintle_workqueue::{Added, DelayKind, DelayPolicy, QueueConfig, TryGetError, WorkQueue};
 
 use crate::support::at;
 
@@ -118,7 +118,7 @@ fn a_postponed_delay_ends_later_and_never_earlier() {
 }
 
 #[test]
-fn a_replaced_delay_ends_when_it_is_told() {
+fn replaced_delay_ends_at_the_new_deadline() {
     let (queue, clock) = queue();
     queue.add_after("a", SECOND);
     queue.replace_after("a", 3 * SECOND, DelayKind::Reminder);
@@ -134,7 +134,7 @@ fn a_replaced_delay_ends_when_it_is_told() {
 fn retries_and_reminders_can_have_different_policies() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
-    config.pending_retry = Pending::Respect;
+    config.pending_retry = DelayPolicy::Respect;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("failed");
     queue.add_after("watched", 5 * MS);

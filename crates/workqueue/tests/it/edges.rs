@@ -9,7 +9,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
-use pintle_workqueue::{Added, Charge, Pending, QueueConfig, ShutdownMode, TryGetError, WorkQueue, parallelize_until};
+use pintle_workqueue::{
+    Added, DelayPolicy, QueueConfig, RetryAccounting, ShutdownMode, TryGetError, WorkQueue, parallelize_until,
+};
 
 use crate::watch::Wakes;
 
@@ -30,7 +32,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 /// There is no `done(key)`: only who holds a key can be done with it, and only once. (A second `done` of a guard does not
 /// compile; the crate page shows it.)
 #[test]
-fn x1_only_the_holder_can_be_done_with_a_key() {
+fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
     queue.add("a");
     let first = queue.try_get().unwrap();
@@ -90,7 +92,7 @@ fn x4_drain_on_a_delaying_queue_releases_the_timer() {
 
 #[test]
 fn x5_add_while_a_delayed_entry_exists() {
-    let runs = |pending: Pending| {
+    let runs = |pending: DelayPolicy| {
         let clock = ManualClock::new();
         let mut config = QueueConfig::new(clock.clone());
         config.pending_reminder = pending;
@@ -101,14 +103,14 @@ fn x5_add_while_a_delayed_entry_exists() {
         clock.advance(SECOND);
         (now, queue.try_get().is_ok())
     };
-    assert_eq!(runs(Pending::Keep), (true, true));
-    assert_eq!(runs(Pending::Absorb), (true, false));
-    assert_eq!(runs(Pending::Respect), (false, true));
+    assert_eq!(runs(DelayPolicy::Keep), (true, true));
+    assert_eq!(runs(DelayPolicy::Absorb), (true, false));
+    assert_eq!(runs(DelayPolicy::Respect), (false, true));
 }
 
 #[test]
-fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
-    let failures = |charge: Charge| {
+fn x6_collapsed_retry_counts_only_when_configured() {
+    let failures = |charge: RetryAccounting| {
         let mut config = QueueConfig::new(ManualClock::new());
         config.charge = charge;
         let queue = WorkQueue::new(config);
@@ -118,8 +120,8 @@ fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
         assert_eq!(queue.add_rate_limited("a"), Added::ShutDown);
         queue.num_requeues(&"a")
     };
-    assert_eq!(failures(Charge::IfScheduled), 1);
-    assert_eq!(failures(Charge::Always), 3);
+    assert_eq!(failures(RetryAccounting::IfScheduled), 1);
+    assert_eq!(failures(RetryAccounting::Always), 3);
 }
 
 /// No add waits for room: there is no channel that could be full.
@@ -243,7 +245,7 @@ fn shutdown_only_ever_tightens() {
 }
 
 #[test]
-fn a_drain_ends_at_its_deadline_and_says_what_is_left() {
+fn drain_reports_remaining_keys_at_its_deadline() {
     let (queue, clock) = queue();
     queue.add("a");
     let _held = queue.try_get().unwrap();
@@ -293,7 +295,7 @@ fn an_earlier_delay_brings_the_timer_forward() {
 
 /// A `get` that was woken and is dropped before it looks passes its wake-up on.
 #[test]
-fn a_wake_up_is_not_lost_with_the_one_it_woke() {
+fn wakeup_of_a_dropped_get_is_not_lost() {
     let (queue, _) = queue();
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));

@@ -35,7 +35,7 @@ impl<K> Order<K> for Stuck {
 
 /// Else two workers would have it at once, or one what nobody has added.
 #[test]
-fn an_order_that_hands_out_what_is_not_queued_is_found_out() {
+fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
     let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
     queue.add("a");
@@ -70,7 +70,7 @@ impl<K> Order<K> for Lost {
 
 /// Nobody waits for what will not come.
 #[test]
-fn what_an_order_has_lost_is_not_queued() {
+fn key_lost_by_the_order_is_not_queued() {
     let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
     queue.add("a");
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
@@ -103,12 +103,12 @@ impl<K> Order<K> for Paused {
 
 /// Else a waiting `get` would ask for ever.
 #[test]
-fn an_order_that_withholds_its_keys_is_asked_again_after_a_change() {
+fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
     let (paused, asked) = (Arc::clone(&order.1), Arc::clone(&order.2));
-    let handout_limit = Some(TokenBucket::full(1.0, 2));
+    let dequeue_limit = Some(TokenBucket::full(1.0, 2));
     let order = Box::new(order);
-    let queue = WorkQueue::new(QueueConfig { order, handout_limit, ..QueueConfig::new(clock.clone()) });
+    let queue = WorkQueue::new(QueueConfig { order, dequeue_limit, ..QueueConfig::new(clock.clone()) });
     queue.add_all([0, 1]);
     let held = queue.try_get().unwrap();
     paused.store(true, Ordering::SeqCst);
@@ -139,7 +139,7 @@ fn an_order_that_withholds_its_keys_is_asked_again_after_a_change() {
 
 /// One tenant's keys are withheld, and those of the others come in turn.
 #[test]
-fn a_lane_that_withholds_its_keys_holds_up_no_other_tenant() {
+fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {
         let paused = Arc::new(AtomicBool::new(true));
         let pause = Arc::clone(&paused);

@@ -58,7 +58,7 @@ fn processors() -> usize {
 }
 
 #[test]
-fn as_many_waiters_are_woken_as_there_are_keys_and_processors() {
+fn wakeups_are_limited_by_keys_and_processors() {
     let (queue, _clock) = queue();
     let mut tasks = waiting(&queue, processors() + 3);
     queue.add(0);
@@ -74,7 +74,7 @@ fn as_many_waiters_are_woken_as_there_are_keys_and_processors() {
 
 /// Nothing else uses the queue.
 #[test]
-fn a_key_is_handed_to_another_task_after_a_millisecond_if_the_woken_one_does_not_come() {
+fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
     let mut tasks = waiting(&queue, 5);
     queue.add(7);
@@ -91,7 +91,7 @@ fn a_key_is_handed_to_another_task_after_a_millisecond_if_the_woken_one_does_not
 
 /// More tasks are held up than there are processors, and each key takes a millisecond at most.
 #[test]
-fn any_number_of_tasks_that_do_not_come_hold_up_no_key() {
+fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
     let _stuck = waiting(&queue, 3 * processors() + 1);
     let mut live = Task::waits(&queue);
@@ -105,7 +105,7 @@ fn any_number_of_tasks_that_do_not_come_hold_up_no_key() {
 }
 
 #[test]
-fn a_delay_ends_in_time_though_the_first_waiter_is_not_polled() {
+fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     let (queue, clock) = queue();
     queue.add_after(1, SECOND);
     let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
@@ -122,7 +122,7 @@ fn a_delay_ends_in_time_though_the_first_waiter_is_not_polled() {
 }
 
 #[test]
-fn a_task_that_comes_late_for_a_key_that_is_gone_wakes_nobody() {
+fn late_task_without_a_key_wakes_no_other_task() {
     let (queue, clock) = queue();
     let tasks = waiting(&queue, 3);
     queue.add(1);
@@ -134,10 +134,10 @@ fn a_task_that_comes_late_for_a_key_that_is_gone_wakes_nobody() {
 
 /// A limit hands out one key at a time, and that key does not wait for a task that is not polled either.
 #[test]
-fn a_token_is_not_lost_on_a_task_that_does_not_come() {
+fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
-    let handout_limit = Some(TokenBucket::new(1.0, 1, clock.now()));
-    let queue = WorkQueue::new(QueueConfig { handout_limit, ..QueueConfig::new(clock.clone()) });
+    let dequeue_limit = Some(TokenBucket::new(1.0, 1, clock.now()));
+    let queue = WorkQueue::new(QueueConfig { dequeue_limit, ..QueueConfig::new(clock.clone()) });
     let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
     queue.add_all([1, 2]);
     assert!(stuck.is_woken() && !other.is_woken(), "there is one token");
@@ -168,7 +168,7 @@ fn the_queue_has_no_timer_while_no_task_waits() {
 
 /// A worker that always finds a key gives way to the other tasks of its thread now and then.
 #[test]
-fn a_get_that_never_waits_gives_way_after_128_keys() {
+fn get_yields_after_128_keys_without_waiting() {
     let (queue, _clock) = queue();
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
@@ -187,7 +187,7 @@ fn a_get_that_never_waits_gives_way_after_128_keys() {
 
 /// A thread that took a key adds more, and computes until the others have taken them.
 #[test]
-fn keys_do_not_wait_for_a_thread_that_computes() {
+fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
         ends(move || {
             let queue: WorkQueue<u32> = WorkQueue::default();
@@ -219,7 +219,7 @@ fn keys_do_not_wait_for_a_thread_that_computes() {
 
 /// Threads and tasks wait for one queue, and the task that is woken first never comes.
 #[test]
-fn a_thread_takes_the_key_of_a_task_that_does_not_come() {
+fn thread_dequeues_the_key_of_an_unpolled_task() {
     let (queue, clock) = queue();
     let stuck = Task::waits(&queue);
     thread::scope(|scope| {

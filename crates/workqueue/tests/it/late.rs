@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
+use pintle_workqueue::{Added, DelayKind, DelayPolicy, Fifo, Order, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
 use crate::gate::{Gate, GatedLimiter, Opener, gate, gated};
 use crate::support::at;
@@ -20,7 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 fn queue(order: Box<dyn Order<&'static str>>, metrics: Option<Arc<dyn Provider>>) -> (Queue, ManualClock, Gate) {
     let clock = ManualClock::new();
     let (order, gate) = gated(order, |key| *key == "gate");
-    let config = QueueConfig { order, metrics, pending_reminder: Pending::Absorb, ..QueueConfig::new(clock.clone()) };
+    let config =
+        QueueConfig { order, metrics, pending_reminder: DelayPolicy::Absorb, ..QueueConfig::new(clock.clone()) };
     (WorkQueue::new(config), clock, gate)
 }
 
@@ -32,7 +33,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 /// While the queue is locked, a key is added that a delay is pending for, and one is done. Whatever call comes next sees both: the key
 /// is queued, behind what was before it, the delay is absorbed, and nothing is in flight.
 #[test]
-fn nobody_can_tell_a_late_add() {
+fn late_add_is_not_observable() {
     for look in LOOKS {
         for timed in [false, true] {
             let metrics = timed.then(|| Arc::new(InMemoryProvider::new()) as Arc<dyn Provider>);
@@ -146,7 +147,7 @@ fn sixty_four_steps_may_be_late() {
 
 /// Who waits has to be woken, so an add waits for the lock then, until the last waiter has gone.
 #[test]
-fn nobody_sleeps_while_an_add_is_late() {
+fn no_worker_sleeps_while_an_add_is_late() {
     let (queue, clock, gate, _) = contended();
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
@@ -169,7 +170,7 @@ fn nobody_sleeps_while_an_add_is_late() {
 
 /// So does the end of a guard.
 #[test]
-fn nobody_waits_for_the_end_while_a_done_is_late() {
+fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
     queue.add("a");
     let item = queue.try_get().unwrap();
@@ -191,7 +192,7 @@ fn nobody_waits_for_the_end_while_a_done_is_late() {
 
 /// Else one wait would make every add and done wait for the lock for good.
 #[test]
-fn steps_may_be_late_again_once_the_last_waiter_has_gone() {
+fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
         let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
         let mut cx = Context::from_waker(Waker::noop());
@@ -257,7 +258,7 @@ fn a_late_key_ages_from_its_add_on() {
 
 /// The time after which failures are forgotten begins with the done, also if that was left to somebody who came much later.
 #[test]
-fn the_failures_of_a_late_done_expire_from_then_on() {
+fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();
     let (order, gate) = gated(Box::new(Fifo::default()), |key| *key == "gate");
     let config = QueueConfig { order, keep_failures: Some(10 * SECOND), ..QueueConfig::new(clock.clone()) };

@@ -93,7 +93,7 @@ fn m2_metrics() {
 }
 
 #[test]
-fn delays_and_ages_are_told() {
+fn delays_and_ages_are_reported() {
     let (queue, clock, memory) = queue();
     queue.add("a");
     clock.advance(MS);
@@ -121,7 +121,7 @@ fn delays_and_ages_are_told() {
 
 /// The room of a burst goes with its last key, and what is told of that key comes first.
 #[test]
-fn a_burst_that_ends_with_a_removal_is_told() {
+fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
     let queue: WorkQueue<u32, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, ManualClock::new()));
     (0..2000).for_each(|key| queue.add(key));
@@ -157,7 +157,7 @@ impl Clock for CountedClock {
 
 /// Not even to the provider of another queue of that name. Nor is the clock read, which has nobody to be read for.
 #[test]
-fn without_a_provider_nothing_is_told() {
+fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
     let told: WorkQueue<&str, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
     let untold: WorkQueue<&str, _> =
@@ -194,7 +194,7 @@ fn a_queues_share_of_the_depth_leaves_with_it() {
 
 /// Name, kind, labels and, of histograms, how many buckets, by component-base and controller-runtime.
 #[test]
-fn the_series_are_those_of_client_go_and_controller_runtime() {
+fn series_match_client_go_and_controller_runtime() {
     let names = [
         ("adds_total", "counter"),
         ("depth", "gauge"),
@@ -245,7 +245,7 @@ fn controller_runtime_counts_no_delay_of_nothing() {
 
 /// The delay that the limiter gave is told, though a shorter one was asked for. Whether there is a delay to count is a matter of that.
 #[test]
-fn a_delay_of_the_limiter_is_told_as_it_gave_it() {
+fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
         let memory = InMemoryProvider::new();
         let config = named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new());
@@ -257,7 +257,7 @@ fn a_delay_of_the_limiter_is_told_as_it_gave_it() {
 }
 
 #[test]
-fn a_scrape_gets_along_with_queues_that_come_and_go() {
+fn scrape_works_while_queues_are_created_and_dropped() {
     let (memory, done) = (InMemoryProvider::new(), AtomicBool::new(false));
     thread::scope(|scope| {
         let scraper = scope.spawn(|| {
@@ -344,7 +344,7 @@ fn x11_cardinality_latch_then_decrements() {
 
 /// All workers are busy, so nobody looks at the queue while three delays end.
 #[test]
-fn keys_that_come_due_while_workers_are_busy_are_told_from_their_due_time() {
+fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
         for first in ["depth", "delayed", "oldest_queued_seconds"] {
             let (clock, memory) = (ManualClock::new(), InMemoryProvider::new());
@@ -375,7 +375,7 @@ fn keys_that_come_due_while_workers_are_busy_are_told_from_their_due_time() {
 
 /// A step about the key itself notices that its delay is over.
 #[test]
-fn a_key_that_is_added_after_its_delay_has_waited_since_then() {
+fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();
     queue.add_after("a", MS);
     queue.add_after("b", 2 * MS);
@@ -411,7 +411,7 @@ impl Provider for Eager {
 }
 
 #[test]
-fn a_provider_may_read_a_gauge_while_it_registers_it() {
+fn provider_can_read_a_gauge_during_registration() {
     ends(|| {
         let (memory, style) = (InMemoryProvider::new(), MetricsStyle::ControllerRuntime);
         let config = QueueConfig {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use pintle_metrics::{InMemoryProvider, Provider};
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
 use pintle_workqueue::{
-    AddOptions, Added, Charge, DelayKind, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError,
-    WorkQueue,
+    AddOptions, Added, DelayKind, DelayPolicy, MetricsStyle, Priority, QueueConfig, RetryAccounting, ShutdownMode,
+    TryGetError, WorkQueue,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -64,8 +64,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn pending() -> impl Strategy<Value = Pending> {
-    prop_oneof![Just(Pending::Keep), Just(Pending::Absorb), Just(Pending::Respect)]
+fn pending() -> impl Strategy<Value = DelayPolicy> {
+    prop_oneof![Just(DelayPolicy::Keep), Just(DelayPolicy::Absorb), Just(DelayPolicy::Respect)]
 }
 
 fn config() -> ProptestConfig {
@@ -92,7 +92,7 @@ proptest! {
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
         let mut config = QueueConfig::new(clock.clone());
         config.limiter = Box::new(ExponentialFailureRateLimiter::new(base, max));
-        config.charge = if always_charge { Charge::Always } else { Charge::IfScheduled };
+        config.charge = if always_charge { RetryAccounting::Always } else { RetryAccounting::IfScheduled };
         config.pending_retry = retry;
         config.pending_reminder = reminder;
         config.keep_failures = keep_failures;
@@ -246,7 +246,7 @@ proptest! {
             prop_assert_eq!(counts.queued, model.queue.len(), "queued after {:?}", op);
             prop_assert_eq!(counts.in_flight, model.running.len());
             prop_assert_eq!(counts.delayed, model.waiting.len() + usize::from(crowd), "delayed after {:?}", op);
-            prop_assert_eq!(counts.redirtied, model.redirtied());
+            prop_assert_eq!(counts.dirty_in_flight, model.dirty_in_flight());
             if model.mode.is_none() {
                 prop_assert_eq!(counts.idle, model.idle.len(), "idle after {:?}", op);
             }

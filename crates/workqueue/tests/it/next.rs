@@ -43,7 +43,7 @@ fn next_is_done_and_get_in_one() {
 }
 
 #[test]
-fn next_takes_what_came_first_and_waits_if_there_is_nothing() {
+fn next_returns_the_oldest_key_or_waits() {
     let queue = queue(&["a", "b"]);
     let item = queue.try_get().unwrap();
     queue.add("a");
@@ -60,7 +60,7 @@ fn next_takes_what_came_first_and_waits_if_there_is_nothing() {
 }
 
 #[test]
-fn next_is_done_if_it_is_dropped_before_its_first_poll() {
+fn next_dropped_before_its_first_poll_is_done() {
     let queue = queue(&["a"]);
     let item = queue.try_get().unwrap();
     queue.add("a");
@@ -70,7 +70,7 @@ fn next_is_done_if_it_is_dropped_before_its_first_poll() {
 
 /// And passes a wake-up on that it had received.
 #[test]
-fn next_is_done_if_it_is_dropped_while_it_waits() {
+fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);
     let item = queue.try_get().unwrap();
     let wakes = Arc::new(Wakes::default());

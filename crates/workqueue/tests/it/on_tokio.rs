@@ -60,7 +60,7 @@ async fn a_cancelled_get_hands_its_timer_to_another_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_with_a_timeout_says_what_is_left() {
+async fn drain_with_a_timeout_reports_remaining_keys() {
     let queue = Queue::default();
     queue.add("a");
     queue.add("b");
@@ -125,18 +125,18 @@ fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
 }
 
 #[test]
-fn keys_do_not_wait_for_a_worker_of_tokio_that_computes() {
+fn keys_do_not_wait_for_a_blocked_tokio_worker() {
     keys_do_not_wait_for_the_worker_that_computes::<TokioClock>();
 }
 
 #[test]
-fn keys_do_not_wait_for_a_worker_that_computes_with_the_default_clock() {
+fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
 /// Its `get` was the first to wait, and is not polled while the other branch of the `select!` computes.
 #[test]
-fn keys_do_not_wait_for_a_get_whose_select_computes() {
+fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
         let (runtime, (taken, all)) = (runtime(4), mpsc::channel());
         let queue = WorkQueue::<u32, TokioClock>::default();
@@ -216,7 +216,7 @@ fn a_thread_outside_of_the_runtime_sets_its_timer() {
 
 /// Its worker always finds a key, and another task of the thread runs all the same.
 #[tokio::test]
-async fn a_get_that_never_waits_takes_part_in_the_budget() {
+async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
     queue.add_all(0..100);
     let worker = tokio::spawn(async move {

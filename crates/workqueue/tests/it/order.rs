@@ -35,7 +35,7 @@ fn with_ageing_nothing_starves() {
 }
 
 #[test]
-fn a_raise_does_not_lose_what_a_key_has_waited() {
+fn raised_key_keeps_its_waiting_time() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.order = Box::new(Priority::with_ageing(SECOND));
@@ -50,7 +50,7 @@ fn a_raise_does_not_lose_what_a_key_has_waited() {
 
 /// With n tenants, the next key of each comes after at most n - 1 keys of others, whatever they have queued.
 #[test]
-fn a_tenant_with_many_keys_does_not_delay_the_others() {
+fn tenant_with_many_keys_does_not_delay_others() {
     let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());
     config.order = Box::new(Fair::with_lanes(|key: &(char, u32)| key.0, || Box::new(Priority::strict())));
     let queue = WorkQueue::new(config);

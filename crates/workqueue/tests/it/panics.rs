@@ -93,7 +93,7 @@ pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
 }
 
 #[test]
-fn a_key_whose_clone_panics_is_done() {
+fn key_with_panicking_clone_is_done() {
     let keys = Keys::default();
     let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     queue.add(keys.key(1));
@@ -109,7 +109,7 @@ fn a_key_whose_clone_panics_is_done() {
 }
 
 #[test]
-fn a_get_whose_key_panics_passes_its_wake_up_on() {
+fn get_passes_its_wakeup_on_when_key_panics() {
     let keys = Keys::default();
     let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     let mut cx = Context::from_waker(Waker::noop());
@@ -142,7 +142,7 @@ fn an_add_whose_eq_panics_changes_nothing() {
 
 /// The call that left it had returned by then.
 #[test]
-fn the_panic_of_a_late_add_comes_out_of_the_call_that_makes_it() {
+fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
     let (order, gate) = gated(Box::new(Fifo::default()), |key: &Key| key.number == 0);
     let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
@@ -255,7 +255,7 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
 /// Not even where a panic of the user's code leaves a key behind. Each of them looks at the queue when it is dropped, and would wait for
 /// ever.
 #[test]
-fn no_key_is_dropped_under_the_lock_by_a_panic() {
+fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
     let limiter = Box::new(BadLimiter);
     let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
@@ -302,7 +302,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_nobody_asleep() {
+fn no_waiter_stays_asleep_when_a_waker_panics() {
     let queue: WorkQueue<u32, _> = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     let woken = Arc::new(Woken::default());
     let (bad, good) = (Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&woken)));
@@ -364,7 +364,7 @@ impl<K> RateLimiter<K> for BadLimiter {
 }
 
 #[test]
-fn an_order_that_panics_loses_the_key_that_it_panicked_about_and_no_other() {
+fn panicking_order_loses_only_the_affected_key() {
     let bad = Arc::new(AtomicBool::new(false));
     let order = BadOrder(Fifo::default(), Arc::clone(&bad));
     let queue = WorkQueue::new(QueueConfig { order: Box::new(order), ..QueueConfig::new(ManualClock::new()) });
@@ -385,7 +385,7 @@ fn an_order_that_panics_loses_the_key_that_it_panicked_about_and_no_other() {
 }
 
 #[test]
-fn what_an_order_panics_about_is_in_no_depth() {
+fn key_of_a_panicking_order_is_in_no_depth() {
     let (bad, memory) = (Arc::new(AtomicBool::new(false)), InMemoryProvider::new());
     let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
     let metrics = Some(Arc::new(memory.clone()) as Arc<dyn Provider>);
@@ -488,7 +488,7 @@ impl Provider for BadHistograms {
 }
 
 #[test]
-fn a_provider_that_panics_is_told_nothing_more() {
+fn panicking_provider_is_not_called_again() {
     let metrics = Some(Arc::new(BadProvider) as Arc<dyn Provider>);
     let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
     assert_eq!(panics(|| queue.add("a")), "no counter");
@@ -501,7 +501,7 @@ fn a_provider_that_panics_is_told_nothing_more() {
 
 /// The key was handed out by a call that does not return.
 #[test]
-fn a_panic_at_the_hand_out_leaves_no_key_in_flight() {
+fn panic_during_dequeue_leaves_no_key_in_flight() {
     for blocks in [false, true] {
         let metrics = Some(Arc::new(BadHistograms(InMemoryProvider::new())) as Arc<dyn Provider>);
         let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });

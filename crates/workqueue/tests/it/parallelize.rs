@@ -44,7 +44,7 @@ fn nothing_runs_once_it_is_cancelled() {
 }
 
 #[test]
-fn cancellation_is_seen_before_each_piece_and_told() {
+fn cancellation_is_checked_before_each_piece_and_reported() {
     for workers in [1, 4] {
         let done = AtomicUsize::new(0);
         let cancelled = || done.load(Ordering::SeqCst) >= 25;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{
-    AddOptions, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkItem, WorkQueue,
+    AddOptions, DelayPolicy, MetricsStyle, Priority, QueueConfig, ShutdownMode, TryGetError, WorkItem, WorkQueue,
 };
 
 use crate::recorder::Recorder;
@@ -28,8 +28,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
-        pending_retry: Pending::Absorb,
-        pending_reminder: Pending::Absorb,
+        pending_retry: DelayPolicy::Absorb,
+        pending_reminder: DelayPolicy::Absorb,
         metrics: Some(Arc::new(metrics.clone())),
         metrics_style: MetricsStyle::ControllerRuntime,
         ..QueueConfig::new(clock)
@@ -118,7 +118,7 @@ fn c5_enqueues_an_item_that_is_held() {
     queue.add_with("foo", at(1));
     let foo = queue.try_get().unwrap();
     queue.add("foo");
-    assert_eq!((queue.len(), queue.counts().redirtied), (0, 1));
+    assert_eq!((queue.len(), queue.counts().dirty_in_flight), (0, 1));
     foo.done();
     assert_eq!(take(&queue), Some(("foo", 0)), "its priority starts afresh");
     assert_eq!(metrics.counts(), (2, 0, vec![(0, 0), (1, 0)]));
@@ -164,7 +164,7 @@ fn c8_retains_the_earliest_time() {
 }
 
 #[test]
-fn c9_what_is_not_ready_is_not_in_len() {
+fn c9_delayed_item_is_not_in_len() {
     let (queue, _, metrics) = queue();
     queue.add_with("foo", after(MS));
     queue.add_with("bar", after(MS));
@@ -407,7 +407,7 @@ fn c17_returns_only_after_after_has_passed() {
 }
 
 #[test]
-fn c18_a_high_priority_item_that_became_ready_comes_first() {
+fn c18_high_priority_item_comes_first_once_ready() {
     let (queue, clock, metrics) = queue();
     queue.add_with("low", at(-100));
     queue.add_with("high", after(SECOND));
@@ -539,7 +539,7 @@ fn c26_no_deadlock_on_shutdown() {
 }
 
 #[test]
-fn both_a_delay_and_the_limiter_give_the_shorter_one() {
+fn shorter_of_delay_and_limiter_applies() {
     let (queue, clock, _) = queue();
     queue.add_with("foo", AddOptions { after: Some(2 * MS), rate_limited: true, priority: 0 });
     queue.add_with("bar", AddOptions { after: Some(SECOND), rate_limited: true, priority: 0 });

@@ -284,7 +284,7 @@ fn q11_garbage_collection_in_a_large_queue() {
 }
 
 #[test]
-fn many_keys_are_added_in_their_order_and_without_duplicates() {
+fn add_all_keeps_order_and_deduplicates() {
     let queue: WorkQueue<u32, _> = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     queue.add_all((0..1000).chain(0..1000));
     queue.add_all([]);

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, RateLimiter, TokenBucket};
-use pintle_workqueue::{AddOptions, Added, Charge, DelayKind, Pending, QueueConfig, ShutdownMode, WorkItem, WorkQueue};
+use pintle_workqueue::{
+    AddOptions, Added, DelayKind, DelayPolicy, QueueConfig, RetryAccounting, ShutdownMode, WorkItem, WorkQueue,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -24,7 +26,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
     // As in Go, where a second call is charged though its delay ends later than the first one's.
-    config.charge = Charge::Always;
+    config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
     assert_eq!(delay(&queue, &clock, "one"), MS);
@@ -47,7 +49,7 @@ fn r1_rate_limiting_queue() {
 }
 
 #[test]
-fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
+fn retry_in_flight_waits_for_delay_and_guard() {
     let (config, clock) = config();
     let queue = WorkQueue::new(config);
     queue.add("a");
@@ -63,12 +65,12 @@ fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
 }
 
 #[test]
-fn revisit_after_forgets_the_failures() {
+fn requeue_after_forgets_the_failures() {
     let (config, clock) = config();
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("a");
     clock.advance(MS);
-    assert_eq!(queue.try_get().unwrap().revisit_after(10 * MS), Added::Scheduled);
+    assert_eq!(queue.try_get().unwrap().requeue_after(10 * MS), Added::Scheduled);
     assert_eq!((queue.num_requeues(&"a"), delay(&queue, &clock, "a")), (0, 10 * MS));
 }
 
@@ -103,13 +105,13 @@ impl RateLimiter<&'static str> for Forgetful {
 
 /// As client-go's does, which has no other memory. A key that the queue does not know may be one that the limiter knows.
 #[test]
-fn a_limiter_is_told_what_is_forgotten() {
+fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
     for (step, told) in [
         ((|queue: &Queue| queue.forget(&"a")) as fn(&Queue), &["a"][..]),
         (|queue| queue.forget(&"unknown"), &["unknown"]),
         (|queue| queue.try_get().unwrap().forget(), &["a"]),
-        (|queue| _ = queue.try_get().unwrap().revisit_after(MS), &["a"]),
+        (|queue| _ = queue.try_get().unwrap().requeue_after(MS), &["a"]),
         (|queue| queue.try_get().unwrap().done(), &[]),
         (|queue| _ = queue.try_get().unwrap().retry(), &[]),
         (|queue| assert!(queue.remove(&"a")), &[]),
@@ -126,7 +128,7 @@ fn a_limiter_is_told_what_is_forgotten() {
 
 /// Whatever comes first after their time, and though nobody has looked for a key since.
 #[test]
-fn failures_that_have_expired_count_no_more_whatever_is_done_with_their_key() {
+fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
     for (step, queued) in [
         ((|queue: &Queue| queue.add("a")) as fn(&Queue), 1),
@@ -166,7 +168,7 @@ fn a_question_does_not_prolong_the_failures() {
 }
 
 #[test]
-fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
+fn failures_do_not_expire_during_the_retry_delay() {
     let (mut config, clock) = config();
     config.keep_failures = Some(MS);
     config.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::from_secs(60), Duration::from_secs(600)));
@@ -177,9 +179,9 @@ fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
 }
 
 #[test]
-fn the_handout_limit_is_a_cap_at_the_door_and_not_a_debt() {
+fn dequeue_limit_caps_the_rate_without_debt() {
     let (mut config, clock) = config();
-    config.handout_limit = Some(TokenBucket::new(10.0, 2, clock.now()));
+    config.dequeue_limit = Some(TokenBucket::new(10.0, 2, clock.now()));
     let queue = WorkQueue::new(config);
     for key in ["a", "b", "c", "d"] {
         queue.add(key);
@@ -197,7 +199,7 @@ fn the_handout_limit_is_a_cap_at_the_door_and_not_a_debt() {
 #[test]
 fn a_waiting_get_sleeps_until_the_next_token() {
     let (mut config, clock) = config();
-    config.handout_limit = Some(TokenBucket::new(10.0, 1, clock.now()));
+    config.dequeue_limit = Some(TokenBucket::new(10.0, 1, clock.now()));
     let queue = WorkQueue::new(config);
     queue.add("a");
     queue.add("b");
@@ -222,9 +224,9 @@ fn a_refused_add_of_any_kind_is_counted() {
         |queue, _| assert_eq!(queue.add_rate_limited("new"), Added::ShutDown),
         |queue, _| assert_eq!(queue.add_rate_limited("held"), Added::ShutDown),
         |_, held| assert_eq!(held.retry(), Added::ShutDown),
-        |_, held| assert_eq!(held.revisit_after(MS), Added::ShutDown),
+        |_, held| assert_eq!(held.requeue_after(MS), Added::ShutDown),
     ];
-    for charge in [Charge::IfScheduled, Charge::Always] {
+    for charge in [RetryAccounting::IfScheduled, RetryAccounting::Always] {
         for (number, step) in steps.iter().enumerate() {
             let (mut config, _clock) = config();
             config.charge = charge;
@@ -256,7 +258,7 @@ impl<K> RateLimiter<K> for Bucket {
 #[test]
 fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
     let (mut bucket, _clock) = config();
-    bucket.charge = Charge::Always;
+    bucket.charge = RetryAccounting::Always;
     bucket.limiter = Box::new(Bucket);
     let queue = WorkQueue::new(bucket);
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -264,7 +266,7 @@ fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
     assert!(queue.snapshot().is_empty());
 
     let (mut config, clock) = config();
-    config.charge = Charge::Always;
+    config.charge = RetryAccounting::Always;
     config.keep_failures = Some(1000 * MS);
     let queue = WorkQueue::new(config);
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -291,9 +293,9 @@ fn a_failure_counts_beside_an_earlier_reminder() {
 
 /// The key runs again anyway, and the failure counts all the same.
 #[test]
-fn a_failure_counts_for_a_key_that_is_to_run_again_at_once() {
+fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
-    config.pending_retry = Pending::Absorb;
+    config.pending_retry = DelayPolicy::Absorb;
     let queue = WorkQueue::new(config);
     queue.add("a");
     for _ in 0..50 {
@@ -305,7 +307,7 @@ fn a_failure_counts_for_a_key_that_is_to_run_again_at_once() {
 }
 
 #[test]
-fn a_rate_limited_add_counts_beside_a_reminder_and_is_free_beside_a_retry() {
+fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let (config, _clock) = config();
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
@@ -316,10 +318,10 @@ fn a_rate_limited_add_counts_beside_a_reminder_and_is_free_beside_a_retry() {
 
 /// A reminder that joins a retry does not let an event out of the back-off, whichever of them came first and ends first.
 #[test]
-fn a_delay_that_is_a_retry_as_well_is_respected() {
+fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {
         let (mut config, clock) = config();
-        config.pending_retry = Pending::Respect;
+        config.pending_retry = DelayPolicy::Respect;
         let queue = WorkQueue::new(config);
         queue.add("a");
         let item = queue.try_get().unwrap();

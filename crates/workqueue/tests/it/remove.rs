@@ -36,7 +36,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 
 /// Whatever the order, and also the first and the last.
 #[test]
-fn what_is_removed_is_not_handed_out() {
+fn removed_key_is_not_dequeued() {
     for order in orders() {
         let (queue, _clock) = queue(order);
         for key in ["a", "b", "c", "d", "e"] {
@@ -55,7 +55,7 @@ fn what_is_removed_is_not_handed_out() {
 }
 
 #[test]
-fn a_key_that_was_raised_is_removed_from_where_it_is() {
+fn key_with_raised_priority_is_removed_correctly() {
     for order in orders() {
         let (queue, _clock) = queue(order);
         queue.add("a");
@@ -68,14 +68,14 @@ fn a_key_that_was_raised_is_removed_from_where_it_is() {
 
 /// What is in flight stays so, but does not come once more.
 #[test]
-fn the_add_of_a_key_that_is_held_is_taken_back() {
+fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));
     queue.add("a");
     let item = queue.try_get().unwrap();
     assert!(!queue.remove(&"a"), "it was not added since");
     queue.add("a");
     assert!(queue.remove(&"a"));
-    assert_eq!((queue.counts().in_flight, queue.counts().redirtied), (1, 0));
+    assert_eq!((queue.counts().in_flight, queue.counts().dirty_in_flight), (1, 0));
     item.done();
     assert!(queue.snapshot().is_empty());
 }
@@ -109,7 +109,7 @@ fn a_removal_may_end_the_backlog() {
 
 /// It was not handed out, so no duration is told.
 #[test]
-fn a_removal_is_told_as_a_lower_depth() {
+fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());
     let queue = WorkQueue::new(QueueConfig {
         order: Box::new(Priority::strict()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pintle_workqueue::{AddOptions, Added, DelayKind, Pending, ShutdownMode};
+use pintle_workqueue::{AddOptions, Added, DelayKind, DelayPolicy, ShutdownMode};
 
 pub(crate) type Key = u16;
 
@@ -15,8 +15,8 @@ pub(crate) fn at(priority: i32) -> AddOptions {
 pub(crate) struct Model {
     pub(crate) by_priority: bool,
     pub(crate) always_charge: bool,
-    pub(crate) retry: Pending,
-    pub(crate) reminder: Pending,
+    pub(crate) retry: DelayPolicy,
+    pub(crate) reminder: DelayPolicy,
     pub(crate) base: Duration,
     pub(crate) max: Duration,
     pub(crate) keep_failures: Option<Duration>,
@@ -94,11 +94,11 @@ impl Model {
         if let Some(waiting) = self.waiting.get(&key).copied() {
             priority = priority.max(self.priorities[&key]);
             match self.policy(waiting.kind) {
-                Pending::Respect if !self.dirty.contains(&key) => {
+                DelayPolicy::Respect if !self.dirty.contains(&key) => {
                     self.priorities.insert(key, priority);
                     return Added::Merged;
                 }
-                Pending::Absorb => {
+                DelayPolicy::Absorb => {
                     self.waiting.remove(&key);
                 }
                 _ => {}
@@ -201,7 +201,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn redirtied(&self) -> usize {
+    pub(crate) fn dirty_in_flight(&self) -> usize {
         self.dirty.intersection(&self.running).count()
     }
 
@@ -210,14 +210,14 @@ impl Model {
         self.dirty.iter().filter(|key| self.priorities[key] == priority).count()
     }
 
-    fn policy(&self, kind: DelayKind) -> Pending {
+    fn policy(&self, kind: DelayKind) -> DelayPolicy {
         if kind == DelayKind::Retry { self.retry } else { self.reminder }
     }
 
     fn would_change(&self, key: Key, until: Duration, kind: DelayKind) -> bool {
         match self.waiting.get(&key) {
             Some(waiting) => until < waiting.until,
-            None => !(self.dirty.contains(&key) && self.policy(kind) == Pending::Absorb),
+            None => !(self.dirty.contains(&key) && self.policy(kind) == DelayPolicy::Absorb),
         }
     }
 

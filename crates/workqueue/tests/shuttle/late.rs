@@ -65,7 +65,7 @@ fn a_shutdown_refuses_no_add_that_was_accepted() {
 
 /// The order of a thread's adds is that of its keys, late or not.
 #[test]
-fn keys_keep_the_order_of_the_thread_that_adds_them() {
+fn keys_keep_the_order_of_their_producer_thread() {
     explore(|| {
         let (queue, _) = queue();
         let adders = two_add_four_each(&queue);
@@ -80,7 +80,7 @@ fn keys_keep_the_order_of_the_thread_that_adds_them() {
 
 /// Two add, two work, one counts: what was added before a look is queued, held, or finished.
 #[test]
-fn a_look_sees_every_step_that_was_over_before_it() {
+fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
         // How many adds are over, and how many keys are about to be done, and are.
@@ -156,7 +156,7 @@ fn the_ends_of_two_guards_end_two_drains() {
 
 /// Those who come to wait while an add is on its way: two that stay, and one that does not.
 #[test]
-fn whoever_comes_to_wait_while_an_add_is_left_is_woken() {
+fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {
         let (queue, _) = queue();
         let adders = [1, 2].map(|key| spawn(&queue, move |queue| queue.add(key)));

@@ -16,7 +16,7 @@ use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue,
 
 /// Both keys come, though only one of the waiters keeps the time.
 #[test]
-fn the_time_is_kept_whoever_leaves() {
+fn delays_end_whichever_waiter_leaves() {
     explore(|| {
         let ((queue, clock), taken) = (queue(), Count::new());
         queue.add_after(1, SECOND);
@@ -39,7 +39,7 @@ fn the_time_is_kept_whoever_leaves() {
 
 /// It leaves before its time has come.
 #[test]
-fn who_leaves_hands_the_time_over() {
+fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
         let (queue, clock) = queue();
         queue.add_after(1, SECOND);
@@ -65,7 +65,7 @@ fn an_earlier_delay_is_not_slept_through() {
 
 /// A reminder, a retry and a plain add, each of which fails at its first try: all come twice. Whoever sets a delay lets it pass.
 #[test]
-fn delays_and_retries_come_whoever_waits_for_them() {
+fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
         let ((queue, clock), succeeded) = (queue(), Count::new());
         let tries = Arc::new([(); 3].map(|()| AtomicUsize::new(0)));
@@ -116,7 +116,7 @@ impl RateLimiter<usize> for Forgetful {
 }
 
 #[test]
-fn expired_failures_are_forgotten_by_who_waits() {
+fn waiting_thread_forgets_expired_failures() {
     explore(|| {
         let forgotten = Count::new();
         let limiter = Box::new(Forgetful(forgotten.clone()));
@@ -191,7 +191,7 @@ fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
 
 /// Two add, two work, one retries, and somebody reads all the while.
 #[test]
-fn what_is_told_adds_up() {
+fn metrics_are_consistent() {
     explore(|| {
         let ((queue, clock, memory), succeeded) = (metrics(), Count::new());
         let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 2).for_each(|key| queue.add(key))));
@@ -252,7 +252,7 @@ fn a_duration_is_that_of_the_calls() {
 }
 
 #[test]
-fn a_throttle_serves_all_who_stay() {
+fn throttle_serves_all_remaining_waiters() {
     explore(|| {
         let clock = ManualClock::new();
         let throttle = Throttle::new(1.0, 1, clock.clone());
@@ -275,7 +275,7 @@ fn a_throttle_serves_all_who_stay() {
 
 /// A task that is woken and never polled again holds up neither a key nor a delay for longer than a millisecond.
 #[test]
-fn a_task_that_does_not_come_holds_up_nobody() {
+fn unpolled_task_does_not_delay_others() {
     explore(|| {
         let (queue, clock) = queue();
         let mut stuck = Box::pin(queue.get());

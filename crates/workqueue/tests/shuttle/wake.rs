@@ -46,7 +46,7 @@ fn a_cancelled_get_passes_its_wake_up_on() {
 
 /// Each way of being done with a key while taking the next one: all are worked on, also one that was added while it was held.
 #[test]
-fn workers_that_go_from_key_to_key_finish_the_backlog() {
+fn workers_using_next_finish_the_backlog() {
     explore(|| {
         let (queue, _) = queue();
         let workers = [0, 1, 2].map(|worker| {
@@ -143,7 +143,7 @@ fn a_harder_shutdown_frees_a_stuck_drain() {
 }
 
 #[test]
-fn a_cancelled_drain_does_not_take_the_others_wake_up() {
+fn cancelled_drain_does_not_consume_another_drains_wakeup() {
     explore(|| {
         let (queue, _) = queue();
         queue.add(1);
@@ -157,7 +157,7 @@ fn a_cancelled_drain_does_not_take_the_others_wake_up() {
 }
 
 #[test]
-fn a_key_is_held_by_one_worker_and_no_add_is_lost() {
+fn one_worker_per_key_and_no_lost_adds() {
     explore(|| {
         let (queue, _) = queue();
         let held = Arc::new(AtomicUsize::new(0));
