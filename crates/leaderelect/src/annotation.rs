@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
 use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, Observers, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lock, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Version};
 
 /// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -86,7 +86,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         watch_one(&self.api, &self.key, move |event| lock_event(event, &locked)).await.map(Some)
     }
 
-    async fn get(&self) -> Result<Option<Locked<DynamicObject>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<DynamicObject>>, ApiError> {
         match self.api.get(&self.key).await {
             Ok(object) => locked(object, &self.resource.kind).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -94,7 +94,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         }
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<DynamicObject>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<DynamicObject>, ApiError> {
         let types = TypeMeta { api_version: self.resource.group_version.to_string(), kind: self.resource.kind.clone() };
         let metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         let object = annotated(DynamicObject { types, metadata, ..DynamicObject::default() }, record)?;
@@ -105,14 +105,14 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         &self,
         base: &DynamicObject,
         record: &LeaderElectionRecord,
-    ) -> Result<Locked<DynamicObject>, ApiError> {
+    ) -> Result<LockSnapshot<DynamicObject>, ApiError> {
         comparable(base, &self.resource.kind)?;
         let object = annotated(base.clone(), record)?;
         locked(self.api.update(&object, &WriteOptions::default()).await?, &self.resource.kind)
     }
 }
 
-fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, ApiError> {
+fn locked(object: DynamicObject, kind: &str) -> Result<LockSnapshot<DynamicObject>, ApiError> {
     stored(&object, kind)?;
     let text = object.metadata.annotations.get(LEADER_ANNOTATION);
     let raw = Some(text.map_or("", String::as_str).into());
@@ -129,7 +129,7 @@ fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, Ap
         },
     };
     let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
-    Ok(Locked { state: LockState { version, record, raw }, object })
+    Ok(LockSnapshot { state: LockState { version, record, raw }, object })
 }
 
 fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::watching::{Told, follow};
-use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Locked, SystemClocks};
+use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
 /// Looks on at a lock, of any kind and whoever contends for it, and tells who leads, for how long nobody does, and what cannot be safe:
 /// see [`Finding`]. It only reads and watches, so it needs no rights to write, and disturbs nobody.
@@ -108,7 +108,7 @@ impl<L: Lock> LockAuditor<L> {
                         }
                         Told::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
                         Told::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
-                        Told::Event(LockEvent::Touched) => {
+                        Told::Event(LockEvent::MaybeChanged) => {
                             audit.watch_is_down();
                             look_at = now.monotonic;
                             Vec::new()
@@ -122,7 +122,7 @@ impl<L: Lock> LockAuditor<L> {
         }
     }
 
-    async fn read(&self) -> Result<Option<Locked<L::Object>>, ApiError> {
+    async fn read(&self) -> Result<Option<LockSnapshot<L::Object>>, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
             biased;

@@ -43,7 +43,7 @@ pub struct LeaderElectionConfig {
     /// The pause between renewals, and the least pause between a candidate's tries.
     pub retry_period: Duration,
     /// Whether the lock is released when the work has ended, so that a successor need not wait. True by default, which is safe
-    /// here since the lock is never released while the work runs. What is given up for [another one](crate::LossReason::Preferred) is
+    /// here since the lock is never released while the work runs. What is given up for [another one](crate::EndReason::Preferred) is
     /// released in any case.
     pub release_on_cancel: bool,
     /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
@@ -53,7 +53,7 @@ pub struct LeaderElectionConfig {
     /// Whether a candidate that finds a lock deleted which it has seen, or another one in its place, waits for a lease duration from
     /// then on. True by default: its holder may not have noticed yet, and works until `renew_deadline` after the sending of its last
     /// renewal, which came before the deletion. One that never saw the lock does not wait, nor does one that led by it to its end.
-    pub wait_out_deleted: bool,
+    pub wait_after_deletion: bool,
     /// Whether the control plane says who leads, to which each contender is a [`Candidate`](crate::Candidate) of
     /// this `identity`. False by default. If true, the elector neither creates the lock nor takes it from anyone: it leads once
     /// the lock names it. When the lock says that another one is preferred, the term is not renewed any more, its work is asked to end,
@@ -70,7 +70,7 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_master_status` | gauge | whether this elector leads |
     /// | `leader_election_slowpath_total` | counter | renewals that had to read the lock first |
     /// | `leader_election_terms_total` | counter | terms that began; not in client-go, as all below |
-    /// | `leader_election_term_ends_total` | counter | terms that ended, by the label `reason` too: a [`LossReason`](crate::LossReason) |
+    /// | `leader_election_term_ends_total` | counter | terms that ended, by the label `reason` too: a [`EndReason`](crate::EndReason) |
     /// | `leader_election_validity_seconds` | gauge | how long the term lasts without another renewal; 0 without one |
     /// | `leader_election_renewals_total` | counter | renewals that moved a deadline |
     /// | `leader_election_renewal_duration_seconds` | histogram | how long these took, from their sending |
@@ -115,7 +115,7 @@ impl Default for LeaderElectionConfig {
             retry_period: Duration::from_secs(2),
             release_on_cancel: true,
             reuse_identity: false,
-            wait_out_deleted: true,
+            wait_after_deletion: true,
             coordinated: false,
             seed: None,
             metrics: None,
@@ -134,7 +134,7 @@ impl fmt::Debug for LeaderElectionConfig {
             .field("retry_period", &self.retry_period)
             .field("release_on_cancel", &self.release_on_cancel)
             .field("reuse_identity", &self.reuse_identity)
-            .field("wait_out_deleted", &self.wait_out_deleted)
+            .field("wait_after_deletion", &self.wait_after_deletion)
             .field("coordinated", &self.coordinated)
             .finish_non_exhaustive()
     }
@@ -288,7 +288,7 @@ pub enum InvalidConfig {
     /// The control plane chooses one holder, so it would give all shards to one replica.
     #[error("shards cannot be coordinated: each replica takes its share itself; set coordinated to false")]
     CoordinatedShards,
-    /// The [labels](crate::LeaderElectorsConfig::labels) of many electors cannot be those of a lease.
+    /// The [labels](crate::LeaseGroupConfig::labels) of many electors cannot be those of a lease.
     #[error("labels: {0}")]
     Labels(InvalidSelector),
 }

@@ -21,8 +21,8 @@ use crate::shell::{Contest, Notice, Shell};
 use crate::status::Observed;
 use crate::watching::{follow, map};
 use crate::{
-    ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
-    LeadershipLost, Lock, LossReason, Observers, TermEnd,
+    ElectionStatus, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
+    Leadership, LeadershipLost, Lock, Observers, TermEnd,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -170,7 +170,7 @@ impl<L: Lock> LeaderElector<L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = last.close(LossReason::Abandoned) => self.unfinished = None,
+                () = last.close(EndReason::Dropped) => self.unfinished = None,
             }
         }
         let (to_us, mut notices) = mpsc::unbounded_channel();
@@ -206,9 +206,9 @@ impl<L: Lock> LeaderElector<L> {
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
-            let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
+            let asked = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, asked);
-            if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
+            if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
             // What others still do under the term is part of its work.
@@ -299,17 +299,17 @@ async fn meanwhile<F: Future>(
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
-    asked: Option<LossReason>,
+    asked: Option<EndReason>,
 ) -> TermEnd<T> {
     let (reason, work) = match ended {
-        None => (LossReason::Abandoned, None),
+        None => (EndReason::Dropped, None),
         Some(Ok(Err(lost))) => (lost.reason, None),
-        Some(Ok(Ok(output))) => (asked.unwrap_or(LossReason::Completed), Some(Ok(output))),
-        Some(Err(panic)) => (LossReason::Panicked, Some(Err(panic))),
+        Some(Ok(Ok(output))) => (asked.unwrap_or(EndReason::Completed), Some(Ok(output))),
+        Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
     // Work may see the end of its term before its guard does, and return because of it.
     let reason = match leadership.check() {
-        Err(lost) if !matches!(reason, LossReason::Panicked | LossReason::Abandoned) => lost.reason,
+        Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
     };
     TermEnd { reason, work }
@@ -356,11 +356,11 @@ impl<T> OpenTerm<'_, T> {
 
 impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
-        self.handle.lose(LossReason::Abandoned);
+        self.handle.lose(EndReason::Dropped);
         if !self.open {
             return;
         }
-        let (recorded, told) = self.tell(&TermEnd { reason: LossReason::Abandoned, work: None });
+        let (recorded, told) = self.tell(&TermEnd { reason: EndReason::Dropped, work: None });
         // A panic here could be the second one, and end the process.
         if recorded.is_err() || told.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked as it was told of the end of an abandoned term");

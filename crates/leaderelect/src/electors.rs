@@ -14,19 +14,19 @@ use crate::shell::{Seen, Shell};
 use crate::watching::{Events, follow, lock_event, watch};
 use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, LockEvent};
 
-/// How [`LeaderElectors`] contend.
+/// How [`LeaseGroup`] contend.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::LeaderElectorsConfig;
+/// use pintle_leaderelect::LeaseGroupConfig;
 ///
 /// let labels = [("app.kubernetes.io/part-of".to_owned(), "website-controller".to_owned())].into();
-/// let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+/// let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
 /// assert_eq!(config.in_flight, 8);
 /// ```
 #[derive(Clone, Debug)]
-pub struct LeaderElectorsConfig {
+pub struct LeaseGroupConfig {
     /// The labels of the leases, by which they are watched together. They are put on each lease with each write. Without any, the
     /// default, all leases of the namespace are watched, whoever they belong to.
     pub labels: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub struct LeaderElectorsConfig {
     pub election: LeaderElectionConfig,
 }
 
-impl Default for LeaderElectorsConfig {
+impl Default for LeaseGroupConfig {
     fn default() -> Self {
         Self { labels: BTreeMap::new(), in_flight: 8, election: LeaderElectionConfig::default() }
     }
@@ -55,7 +55,7 @@ impl Default for LeaderElectorsConfig {
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectors, LeaderElectorsConfig, Leadership, Lease};
+/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaseGroup, LeaseGroupConfig, Leadership, Lease};
 /// use pintle_meta::{ListWatch, ObjectApi};
 /// use tokio::task::JoinSet;
 /// use tokio_util::sync::CancellationToken;
@@ -66,8 +66,8 @@ impl Default for LeaderElectorsConfig {
 ///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
 /// {
 ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
-///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
-///     let electors = LeaderElectors::start(leases, "kube-system", config)?;
+///     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
+///     let electors = LeaseGroup::start(leases, "kube-system", config)?;
 ///     let mut shards = JoinSet::new();
 ///     for shard in 0..100 {
 ///         let mut elector = electors.elector(&format!("website-controller-{shard}"));
@@ -81,15 +81,15 @@ impl Default for LeaderElectorsConfig {
 ///     Ok(())
 /// }
 /// ```
-pub struct LeaderElectors<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
+pub struct LeaseGroup<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     api: A,
     namespace: String,
-    config: LeaderElectorsConfig,
+    config: LeaseGroupConfig,
     label_selector: LabelSelector,
     shell: Arc<Shell<LeaseLock<A>>>,
 }
 
-impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> {
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Electors for leases in `namespace`.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn start(api: A, namespace: &str, config: LeaderElectorsConfig) -> Result<Self, InvalidConfig> {
+    pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
         Self::start_with(api, namespace, config, &common, |_| {})
     }
@@ -108,7 +108,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
-        config: LeaderElectorsConfig,
+        config: LeaseGroupConfig,
         common: &BTreeMap<String, String>,
         tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
     ) -> Result<Self, InvalidConfig> {
@@ -172,7 +172,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         tap(&event);
         let seen = match event {
             // Or its labels are: then there is no reason to end a term.
-            WatchEvent::Deleted(_) => Some(LockEvent::Touched),
+            WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };
         seen.map(|seen| (Some(key), seen))
@@ -180,9 +180,9 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
     watch(api, options, tell).await.map(Some)
 }
 
-impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaderElectors<A> {
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaseGroup<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaderElectors")
+        f.debug_struct("LeaseGroup")
             .field("namespace", &self.namespace)
             .field("config", &self.config)
             .finish_non_exhaustive()

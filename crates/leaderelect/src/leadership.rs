@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{Clocks, Deadline, LossReason, Term, Token};
+use crate::{Clocks, Deadline, EndReason, Term, Token};
 
 /// The right to act as the leader, until a deadline. Clones are the same right.
 ///
@@ -64,10 +64,10 @@ struct Shared {
 struct TermState {
     deadline: Deadline,
     /// The work was asked to end, for that reason.
-    draining: Option<LossReason>,
+    draining: Option<EndReason>,
     /// The work has ended so: no more permits, and no more time for those that are out.
-    closed: Option<LossReason>,
-    lost: Option<LossReason>,
+    closed: Option<EndReason>,
+    lost: Option<EndReason>,
 }
 
 impl Leadership {
@@ -195,7 +195,7 @@ impl Leadership {
             return Err(self.loss(reason.clone()));
         }
         if self.state.has_changed().is_err() {
-            return Err(self.loss(LossReason::Abandoned));
+            return Err(self.loss(EndReason::Dropped));
         }
         let left = match self.shared.expired.load(Ordering::Acquire) {
             true => Duration::ZERO,
@@ -203,12 +203,12 @@ impl Leadership {
         };
         if left.is_zero() {
             self.shared.expired.store(true, Ordering::Release);
-            return Err(self.loss(LossReason::Deadline));
+            return Err(self.loss(EndReason::Deadline));
         }
         Ok(left)
     }
 
-    fn loss(&self, reason: LossReason) -> LeadershipLost {
+    fn loss(&self, reason: EndReason) -> LeadershipLost {
         LeadershipLost { lock: self.shared.lock.clone(), reason }
     }
 }
@@ -313,7 +313,7 @@ impl TermHandle {
         });
     }
 
-    pub(crate) fn drain(&self, reason: LossReason) {
+    pub(crate) fn drain(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert(reason);
         });
@@ -324,11 +324,11 @@ impl TermHandle {
     }
 
     /// Why the work was asked to end.
-    pub(crate) fn drains_for(&self) -> Option<LossReason> {
+    pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
 
-    pub(crate) fn lose(&self, reason: LossReason) {
+    pub(crate) fn lose(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.lost.get_or_insert(reason);
         });
@@ -338,7 +338,7 @@ impl TermHandle {
     ///
     /// That is by the monotonic clock, on which timeouts run. The term may have ended before by another one, as when the time of day was
     /// set forward; then a permit is worth nothing any more, but what was begun under it has the time that it was promised.
-    pub(crate) async fn close(&self, reason: LossReason) {
+    pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
             state.closed = Some(reason);
@@ -359,5 +359,5 @@ pub struct LeadershipLost {
     /// The lock, as `namespace/name`.
     pub lock: Arc<str>,
     /// Why.
-    pub reason: LossReason,
+    pub reason: EndReason,
 }

@@ -27,7 +27,7 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaderElectors`] contend for many with one
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaseGroup`] contend for many with one
 //!   task, one watch and one client; [`Shards`] are shared by replicas, each with its own. Use a [`LeaseLock`]; an
 //!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
 //!   A [`ResourceLock`] is any of them, by the name of its [kind](LockKind).
@@ -90,17 +90,17 @@ pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULAT
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, Observers, unique_identity};
 pub use elector::LeaderElector;
-pub use electors::{LeaderElectors, LeaderElectorsConfig};
+pub use electors::{LeaseGroup, LeaseGroupConfig};
 pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
-pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
+pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot};
 pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
 pub use shards::{OfShard, SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig};
-pub use status::{ElectionStatus, Wedged};
-pub use term::{LossReason, Term, TermEnd};
-pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};
+pub use status::{ElectionStatus, RenewalOverdue};
+pub use term::{EndReason, Term, TermEnd};
+pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -24,7 +24,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// ```
 /// use pintle_leaderelect::{
-///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, Locked, LossReason,
+///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, LockSnapshot, EndReason,
 ///     LockState, Version,
 /// };
 /// use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
@@ -38,7 +38,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// impl InMemory {
 ///     /// Stores the record, if what is stored has the resourceVersion `base`.
-///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         let mut stored = self.stored.lock().unwrap();
 ///         let found = stored.as_ref().map(|state| &state.version.resource_version);
 ///         if found != base {
@@ -48,7 +48,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///         let version = Version { uid: "1".into(), resource_version: next.clone() };
 ///         let state = LockState::new(version, record.clone());
 ///         *stored = Some(state.clone());
-///         Ok(Locked { state, object: next })
+///         Ok(LockSnapshot { state, object: next })
 ///     }
 /// }
 ///
@@ -64,16 +64,16 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///         &self.key
 ///     }
 ///
-///     async fn get(&self) -> Result<Option<Locked<String>>, ApiError> {
+///     async fn get(&self) -> Result<Option<LockSnapshot<String>>, ApiError> {
 ///         let stored = self.stored.lock().unwrap().clone();
-///         Ok(stored.map(|state| Locked { object: state.version.resource_version.clone(), state }))
+///         Ok(stored.map(|state| LockSnapshot { object: state.version.resource_version.clone(), state }))
 ///     }
 ///
-///     async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         self.put(None, record)
 ///     }
 ///
-///     async fn update(&self, base: &String, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     async fn update(&self, base: &String, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         self.put(Some(base), record)
 ///     }
 /// }
@@ -84,7 +84,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 /// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
 /// let ended = elector.run(&CancellationToken::new(), work).await;
-/// assert_eq!(ended.unwrap().reason, LossReason::Completed);
+/// assert_eq!(ended.unwrap().reason, EndReason::Completed);
 /// # Ok(())
 /// # }
 /// ```
@@ -128,20 +128,20 @@ pub trait Lock: Send + Sync + 'static {
     }
 
     /// Reads the newest state; none if the object does not exist.
-    fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
+    fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
     /// Creates the object, and fails if it exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
-    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+    ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
     /// Replaces the record in `base`, and fails if the object is no longer `base`.
     fn update(
         &self,
         base: &Self::Object,
         record: &LeaderElectionRecord,
-    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+    ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
 /// What a watch of a lock tells.
@@ -151,19 +151,19 @@ pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
     /// The object is, or was, like this.
-    Changed(Locked<O>),
+    Changed(LockSnapshot<O>),
     /// The object of this uid is gone.
     Deleted {
         /// The uid.
         uid: String,
     },
     /// It may be free: worth a look.
-    Touched,
+    MaybeChanged,
 }
 
 /// A stored object, and the record in it.
 #[derive(Clone, Debug)]
-pub struct Locked<O> {
+pub struct LockSnapshot<O> {
     /// The record and its version.
     pub state: LockState,
     /// The object.
@@ -231,7 +231,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
         }
     }
 
-    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Lease>>, ApiError> {
         match self.api.get(&self.key).await {
             Ok(lease) => locked(lease).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -239,13 +239,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
         }
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         let mut metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         metadata.labels = self.labels.clone();
         locked(self.api.create(&Lease::new(metadata, record), &WriteOptions::default()).await?)
     }
 
-    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         comparable(base, "Lease")?;
         let mut lease = Lease::new(base.metadata.clone(), record);
         lease.spec = base.spec.clone();
@@ -261,9 +261,9 @@ pub(crate) fn state_of(lease: &Lease) -> LockState {
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
 }
 
-pub(crate) fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
+pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     stored(&lease, "Lease")?;
-    Ok(Locked { state: state_of(&lease), object: lease })
+    Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
 /// Refuses a write that a server could not compare with what it has: it would overwrite a successor's record, or bring a

@@ -30,7 +30,7 @@ pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Si
 
 use stamps::Stamp;
 
-use crate::term::{LossReason, Term};
+use crate::term::{EndReason, Term};
 
 /// One contender for one lock.
 ///
@@ -276,7 +276,7 @@ impl Machine {
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
-            self.lose(LossReason::Deadline, now, &mut instructions);
+            self.lose(EndReason::Deadline, now, &mut instructions);
         }
         match signal {
             Signal::Tick => {}
@@ -446,7 +446,7 @@ impl Machine {
         }
         self.stopping = true;
         match &self.phase {
-            Phase::Leading(_) => instructions.push(Instruction::Drain(LossReason::Cancelled)),
+            Phase::Leading(_) => instructions.push(Instruction::Drain(EndReason::Cancelled)),
             Phase::Following if self.sent.is_none() => self.release_rest(now),
             _ => {}
         }
@@ -470,7 +470,7 @@ impl Machine {
             && let Some(other) = self.preference.yield_to.take()
         {
             leading.gives_up = true;
-            instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+            instructions.push(Instruction::Drain(EndReason::Preferred { other }));
         }
     }
 
@@ -491,7 +491,7 @@ impl Machine {
         }
     }
 
-    fn lose(&mut self, reason: LossReason, now: Now, instructions: &mut Vec<Instruction>) {
+    fn lose(&mut self, reason: EndReason, now: Now, instructions: &mut Vec<Instruction>) {
         let mut stranger = None;
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
             self.last_term = Some((leading.term.version.uid, leading.term.record));
@@ -500,10 +500,10 @@ impl Machine {
         self.in_doubt.clear();
         self.next_try = now.monotonic;
         // Until the deadline nobody else could lead by that lock, so there is nobody to be waited for if it is gone.
-        if reason != LossReason::Deadline {
+        if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
-        if reason == LossReason::Deleted {
+        if reason == EndReason::Deleted {
             // Who came after the deletion, and may be gone again, is waited for.
             self.observed = stranger.map(|stranger| *stranger);
         }
@@ -541,7 +541,7 @@ impl Machine {
     /// works for less than a duration after it.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
-        if self.config.wait_out_deleted {
+        if self.config.wait_after_deletion {
             self.held_until = now.monotonic.saturating_add(gone.record.lease_duration(own).max(own));
         }
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
-use crate::{ElectionStatus, LossReason};
+use crate::{ElectionStatus, EndReason};
 
 const LABELS: &[&str] = &["name"];
 
@@ -62,7 +62,7 @@ pub(crate) struct Instruments {
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
     /// One for each reason.
-    term_ends: [(&'static str, Box<dyn Counter>); LossReason::NAMES.len()],
+    term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
     /// These read, for as long as they are there, whether the elector leads and for how long.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
@@ -84,7 +84,7 @@ impl Instruments {
             renewals: counter(&RENEWALS),
             malformed: counter(&MALFORMED),
             renewal_duration: provider.histogram(&RENEWAL_DURATION, &[lock]),
-            term_ends: LossReason::NAMES.map(|reason| (reason, provider.counter(&TERM_ENDS, &[lock, reason]))),
+            term_ends: EndReason::NAMES.map(|reason| (reason, provider.counter(&TERM_ENDS, &[lock, reason]))),
             _pulled: [
                 provider.pulled(&MASTER_STATUS, &[lock], Box::new(leads)),
                 provider.pulled(&VALIDITY, &[lock], Box::new(left)),
@@ -93,7 +93,7 @@ impl Instruments {
     }
 
     /// Counts the end of a term.
-    pub(crate) fn term_ended(&self, reason: &LossReason) {
+    pub(crate) fn term_ended(&self, reason: &EndReason) {
         let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
         of_reason.for_each(|(_, counter)| counter.add(1));
     }

@@ -4,7 +4,8 @@ use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
 use crate::watching::map;
 use crate::{
-    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, Observers, TimePrecision, Token, Version,
+    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Token,
+    Version,
 };
 
 /// The holder of a [`MultiLock`] whose halves name different ones: client-go's `UnknownLeader`. It is nobody's identity.
@@ -60,16 +61,16 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
     /// What the two halves say together.
     fn both(
         &self,
-        primary: Locked<P::Object>,
-        secondary: Option<Locked<S::Object>>,
-    ) -> Locked<(P::Object, Option<S::Object>)> {
+        primary: LockSnapshot<P::Object>,
+        secondary: Option<LockSnapshot<S::Object>>,
+    ) -> LockSnapshot<(P::Object, Option<S::Object>)> {
         let version = join(&primary.state.version, secondary.as_ref().map(|half| &half.state.version));
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
             // Without the time at which both would have been renewed: it is not to pass for what was written to both.
             let record = LeaderElectionRecord { renew_time: None, ..first };
-            return Locked { state: LockState { version, record, raw }, object: (primary.object, None) };
+            return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
@@ -83,7 +84,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
         };
         let record = LeaderElectionRecord { lease_duration_seconds, strategy, preferred_holder, ..record };
-        Locked { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
+        LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
     /// The record with times that both halves can tell.
@@ -133,13 +134,13 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         Ok(events.map(vacancies))
     }
 
-    async fn get(&self) -> Result<Option<Locked<Self::Object>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Self::Object>>, ApiError> {
         let Some(primary) = self.primary.get().await? else { return Ok(None) };
         let secondary = self.secondary.get().await?;
         Ok(Some(self.both(primary, secondary)))
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Self::Object>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Self::Object>, ApiError> {
         let primary = self.primary.create(record).await?;
         let secondary = self.secondary.create(record).await.map_err(half_way)?;
         Ok(self.both(primary, Some(secondary)))
@@ -149,7 +150,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         &self,
         (primary, secondary): &Self::Object,
         record: &LeaderElectionRecord,
-    ) -> Result<Locked<Self::Object>, ApiError> {
+    ) -> Result<LockSnapshot<Self::Object>, ApiError> {
         let primary = self.primary.update(primary, record).await?;
         let secondary = match secondary {
             Some(base) => self.secondary.update(base, record).await,
@@ -184,6 +185,6 @@ fn half_way(error: ApiError) -> ApiError {
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,
-        _ => Some(LockEvent::Touched),
+        _ => Some(LockEvent::MaybeChanged),
     })
 }

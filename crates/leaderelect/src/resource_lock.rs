@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::watching::map;
 use crate::{
-    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, MultiLock,
-    Observers, TimePrecision, Token,
+    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState,
+    MultiLock, Observers, TimePrecision, Token,
 };
 
 /// Where the record of a lock is kept, by the names that client-go has had: the `resourceLock` of configurations and flags.
@@ -228,7 +228,7 @@ where
         })
     }
 
-    async fn get(&self) -> Result<Option<Locked<LockObject>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<LockObject>>, ApiError> {
         Ok(match self {
             Self::Lease(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Lease)),
             Self::Annotation(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Annotated)),
@@ -236,7 +236,7 @@ where
         })
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<LockObject>, ApiError> {
         Ok(match self {
             Self::Lease(lock) => wrap(lock.create(record).await?, LockObject::Lease),
             Self::Annotation(lock) => wrap(lock.create(record).await?, LockObject::Annotated),
@@ -244,7 +244,11 @@ where
         })
     }
 
-    async fn update(&self, base: &LockObject, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+    async fn update(
+        &self,
+        base: &LockObject,
+        record: &LeaderElectionRecord,
+    ) -> Result<LockSnapshot<LockObject>, ApiError> {
         Ok(match (self, base) {
             (Self::Lease(lock), LockObject::Lease(base)) => wrap(lock.update(base, record).await?, LockObject::Lease),
             (Self::Annotation(lock), LockObject::Annotated(base)) => {
@@ -256,8 +260,8 @@ where
     }
 }
 
-fn wrap<O>(locked: Locked<O>, object: fn(O) -> LockObject) -> Locked<LockObject> {
-    Locked { state: locked.state, object: object(locked.object) }
+fn wrap<O>(locked: LockSnapshot<O>, object: fn(O) -> LockObject) -> LockSnapshot<LockObject> {
+    LockSnapshot { state: locked.state, object: object(locked.object) }
 }
 
 fn wrapped<O: 'static>(events: LockEvents<O>, object: fn(O) -> LockObject) -> LockEvents<LockObject> {
@@ -265,7 +269,7 @@ fn wrapped<O: 'static>(events: LockEvents<O>, object: fn(O) -> LockObject) -> Lo
         Some(match event {
             LockEvent::Changed(locked) => LockEvent::Changed(wrap(locked, object)),
             LockEvent::Deleted { uid } => LockEvent::Deleted { uid },
-            LockEvent::Touched => LockEvent::Touched,
+            LockEvent::MaybeChanged => LockEvent::MaybeChanged,
         })
     })
 }

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use crate::lock::state_of;
 use crate::machine::Preference;
 use crate::{
-    Deadline, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors,
-    LeaderElectorsConfig, Leadership, Lease, LeaseLock, LossReason, TermEnd,
+    Deadline, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
+    LeaseGroup, LeaseGroupConfig, LeaseLock, TermEnd,
 };
 
 use fleet::Fleet;
@@ -42,12 +42,12 @@ pub struct ShardsConfig {
     pub shards: u32,
     /// How they are contended for. The [label](SHARDS_LABEL) is added, and is the only one by which the leases are found: the others
     /// may differ between replicas, and are those of whoever wrote last.
-    pub electors: LeaderElectorsConfig,
+    pub electors: LeaseGroupConfig,
 }
 
 impl Default for ShardsConfig {
     fn default() -> Self {
-        Self { shards: 16, electors: LeaderElectorsConfig::default() }
+        Self { shards: 16, electors: LeaseGroupConfig::default() }
     }
 }
 
@@ -136,7 +136,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ => {}
             });
         };
-        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, &common, tap)?;
+        let electors = LeaseGroup::start_with(api.clone(), namespace, electors, &common, tap)?;
         let own_lease = members.borrow().lease_of_member(&config.electors.election.identity);
         let member = electors.elector(&own_lease);
         let of_shard = |shard: Shard| {
@@ -219,7 +219,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 // It contends again for what it loses, without another look before: the one that follows each taking decides.
                 match elector.run(&stop, callbacks).await {
                     // It was not begun. Of two who have seen each other, one is to come back first.
-                    Some(TermEnd { reason: LossReason::Completed, work: Some(Ok(None)) }) => {
+                    Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
                     end => break end,
@@ -232,7 +232,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 Some(Err(panic)) => Some(Err(panic)),
                 None => None,
             };
-            matches!(reason, LossReason::Completed | LossReason::Panicked).then_some((shard, TermEnd { reason, work }))
+            matches!(reason, EndReason::Completed | EndReason::Panicked).then_some((shard, TermEnd { reason, work }))
         });
         let mut shards: FuturesUnordered<_> = shards.collect();
         let share = async {

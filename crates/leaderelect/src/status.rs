@@ -16,10 +16,10 @@ use crate::{Clocks, LeaderElectionConfig, Leadership};
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{ElectionStatus, Wedged};
+/// use pintle_leaderelect::{ElectionStatus, RenewalOverdue};
 /// use std::time::Duration;
 ///
-/// fn liveness(status: &ElectionStatus) -> Result<(), Wedged> {
+/// fn liveness(status: &ElectionStatus) -> Result<(), RenewalOverdue> {
 ///     status.check(Duration::from_secs(20))
 /// }
 ///
@@ -79,15 +79,15 @@ impl ElectionStatus {
     ///
     /// # Errors
     ///
-    /// [`Wedged`] if a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
+    /// [`RenewalOverdue`] if a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
     /// ended. A candidate always passes.
-    pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
+    pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
         // By the clock that stands still while the machine is suspended, when nothing could be confirmed.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         match age > self.lease_duration.saturating_add(tolerance) {
-            true => Err(Wedged { lock: self.lock.clone(), age }),
+            true => Err(RenewalOverdue { lock: self.lock.clone(), age }),
             false => Ok(()),
         }
     }
@@ -96,7 +96,7 @@ impl ElectionStatus {
 /// A term was not confirmed for too long, and its work still runs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
-pub struct Wedged {
+pub struct RenewalOverdue {
     /// The lock.
     pub lock: ObjectKey,
     /// The time since the term was last confirmed.

@@ -19,7 +19,7 @@ pub struct Term {
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{LossReason, TermEnd};
+/// use pintle_leaderelect::{EndReason, TermEnd};
 ///
 /// fn tell(end: &TermEnd<Result<u32, String>>) -> String {
 ///     match &end.work {
@@ -29,13 +29,13 @@ pub struct Term {
 ///         None => format!("the work was dropped: {}", end.reason),
 ///     }
 /// }
-/// let end = TermEnd { reason: LossReason::Completed, work: Some(Ok(Ok(7))) };
+/// let end = TermEnd { reason: EndReason::Completed, work: Some(Ok(Ok(7))) };
 /// assert_eq!(tell(&end), "the work is done: 7");
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
     /// Why it is over.
-    pub reason: LossReason,
+    pub reason: EndReason,
     /// What the work returned, or its panic; none if it was dropped because the term was over. Work that sees the end of its term
     /// may return before it is dropped, so this and a loss do not exclude each other.
     pub work: Option<thread::Result<T>>,
@@ -44,9 +44,9 @@ pub struct TermEnd<T> {
 /// Why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LossReason {
+pub enum EndReason {
     /// The elector itself was dropped.
-    Abandoned,
+    Dropped,
     /// The caller asked for it, and the work has ended.
     Cancelled,
     /// The work ended by itself.
@@ -64,44 +64,44 @@ pub enum LossReason {
         other: String,
     },
     /// The lock has another record.
-    Usurped {
+    TakenBy {
         /// Its holder; empty when it was released by someone else.
         by: String,
     },
 }
 
-impl LossReason {
+impl EndReason {
     /// All names.
     pub(crate) const NAMES: [&'static str; 8] =
-        ["Abandoned", "Cancelled", "Completed", "Deadline", "Deleted", "Panicked", "Preferred", "Usurped"];
+        ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
     /// The name of the variant, as metrics have it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Abandoned => "Abandoned",
+            Self::Dropped => "Dropped",
             Self::Cancelled => "Cancelled",
             Self::Completed => "Completed",
             Self::Deadline => "Deadline",
             Self::Deleted => "Deleted",
             Self::Panicked => "Panicked",
             Self::Preferred { .. } => "Preferred",
-            Self::Usurped { .. } => "Usurped",
+            Self::TakenBy { .. } => "TakenBy",
         }
     }
 }
 
-impl fmt::Display for LossReason {
+impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Abandoned => f.write_str("the elector was dropped"),
+            Self::Dropped => f.write_str("the elector was dropped"),
             Self::Cancelled => f.write_str("it was asked to end"),
             Self::Completed => f.write_str("the work ended"),
             Self::Deadline => f.write_str("no renewal was stored before the deadline"),
             Self::Deleted => f.write_str("the lock was deleted"),
             Self::Panicked => f.write_str("the work panicked"),
             Self::Preferred { other } => write!(f, "{other:?} is preferred"),
-            Self::Usurped { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
-            Self::Usurped { by } => write!(f, "the lock went to {by:?}"),
+            Self::TakenBy { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
+            Self::TakenBy { by } => write!(f, "the lock went to {by:?}"),
         }
     }
 }

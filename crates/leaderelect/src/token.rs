@@ -58,13 +58,13 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`Fenced`] if one has, or if that cannot be told: the stamp is of a lock of another uid, or unreadable. After a lock was
+    /// [`StaleToken`] if one has, or if that cannot be told: the stamp is of a lock of another uid, or unreadable. After a lock was
     /// deleted and made anew, the stamps of the old one have to be replaced by somebody who knows that its leader is gone.
-    pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), Fenced> {
+    pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
             Ok(found) if found <= *self => Ok(()),
-            _ => Err(Fenced { found: text.clone(), token: self.clone() }),
+            _ => Err(StaleToken { found: text.clone(), token: self.clone() }),
         }
     }
 }
@@ -103,7 +103,7 @@ pub struct InvalidToken {
 /// An object belongs to a later term, or to one that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
-pub struct Fenced {
+pub struct StaleToken {
     /// The stamp.
     pub found: String,
     /// The token that was to be verified.

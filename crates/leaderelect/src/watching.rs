@@ -13,7 +13,7 @@ use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::lock::{LockEvent, Locked};
+use crate::lock::{LockEvent, LockSnapshot};
 use crate::{Clocks, Deadline};
 
 /// What one who watches tells.
@@ -118,7 +118,7 @@ where
 /// What an event says of a lock.
 pub(crate) fn lock_event<T: Object>(
     event: WatchEvent<T>,
-    locked: impl Fn(T) -> Result<Locked<T>, ApiError>,
+    locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,
 ) -> Option<LockEvent<T>> {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => locked(object).ok().map(LockEvent::Changed),

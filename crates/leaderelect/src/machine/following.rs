@@ -94,7 +94,7 @@ impl Machine {
             Ok(version) if self.stopping => {
                 self.begin_release(Some(Term { version, record: write.record }), self.release_span(), now);
             }
-            Ok(_) if overtaken && self.config.wait_out_deleted => {
+            Ok(_) if overtaken && self.config.wait_after_deletion => {
                 self.next_try = self.next_look(now).min(self.next_try)
             }
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
@@ -142,7 +142,7 @@ impl Machine {
                 Phase::Releasing(_) => self.told = Some(found),
                 _ => {}
             },
-            Hint::Touched => match &mut self.phase {
+            Hint::MaybeChanged => match &mut self.phase {
                 Phase::Following => {
                     let pause = self.hint_jitter();
                     self.look_within(pause, now);
@@ -162,7 +162,7 @@ impl Machine {
                     self.look_within(pause, now);
                 }
                 Phase::Leading(leading) if leading.term.version.uid == uid => {
-                    self.lose(super::LossReason::Deleted, now, instructions);
+                    self.lose(super::EndReason::Deleted, now, instructions);
                 }
                 _ => {}
             },

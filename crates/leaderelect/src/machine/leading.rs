@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::stamps::whole_second;
-use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Observation, Phase};
+use super::{Doubt, Effect, EndReason, Failure, Instruction, LockRequest, Machine, Observation, Phase};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
@@ -47,7 +47,7 @@ impl Machine {
                 self.in_doubt.clear();
                 self.committed(LockState::new(version, write.record), write.sent, instructions);
             }
-            Err(Failure { effect: Effect::NotFound, .. }) => self.lose(LossReason::Deleted, now, instructions),
+            Err(Failure { effect: Effect::NotFound, .. }) => self.lose(EndReason::Deleted, now, instructions),
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
@@ -75,19 +75,19 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let found = match answer {
             Ok(Some(found)) => found,
-            Ok(None) => return self.lose(LossReason::Deleted, now, instructions),
+            Ok(None) => return self.lose(EndReason::Deleted, now, instructions),
             Err(failure) => return self.retry_renewal(failure, now),
         };
         if !found.record.same_term(&leading.term.record) {
-            return self.lose(LossReason::Usurped { by: found.record.holder_identity }, now, instructions);
+            return self.lose(EndReason::TakenBy { by: found.record.holder_identity }, now, instructions);
         }
         if found.version.uid != leading.term.version.uid {
-            return self.lose(LossReason::Deleted, now, instructions);
+            return self.lose(EndReason::Deleted, now, instructions);
         }
         (leading.read_back, leading.stranger) = (false, None);
         if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
             (leading.yielding, leading.gives_up) = (true, true);
-            return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+            return instructions.push(Instruction::Drain(EndReason::Preferred { other }));
         }
         self.next_try = now.monotonic;
         if found.version == leading.base.version {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_meta::ApiError;
 
-use crate::{Deadline, LeaderElectionRecord, LockState, LossReason, Term, Version};
+use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version};
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub enum Hint {
     /// The object is, or was, like this.
     Changed(LockState),
     /// Something about it changed.
-    Touched,
+    MaybeChanged,
     /// The object of this uid is gone.
     Deleted {
         /// The uid.
@@ -75,9 +75,9 @@ pub enum Instruction {
     /// The term holds for longer.
     Extend(Deadline),
     /// Ask the work to end, for that reason. The term goes on until it has.
-    Drain(LossReason),
+    Drain(EndReason),
     /// The term is over: end the work at once.
-    StopLeading(LossReason),
+    StopLeading(EndReason),
     /// Nothing more will be done.
     Finish,
 }

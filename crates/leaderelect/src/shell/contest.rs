@@ -13,7 +13,7 @@ use pintle_metrics::Counter;
 use tokio::sync::{mpsc, watch};
 
 use crate::leadership::TermHandle;
-use crate::lock::{Lock, LockEvent, Locked};
+use crate::lock::{Lock, LockEvent, LockSnapshot};
 use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
 use crate::status::Observed;
@@ -64,8 +64,8 @@ type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 
 pub(super) enum Answer<O> {
-    Read(Result<Option<Locked<O>>, ApiError>),
-    Written(Result<Locked<O>, ApiError>),
+    Read(Result<Option<LockSnapshot<O>>, ApiError>),
+    Written(Result<LockSnapshot<O>, ApiError>),
     /// No answer in time.
     Late,
     /// It was not worth it any more.
@@ -334,6 +334,6 @@ pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
             (Hint::Changed(locked.state), Some(object))
         }
         LockEvent::Deleted { uid } => (Hint::Deleted { uid }, None),
-        LockEvent::Touched => (Hint::Touched, None),
+        LockEvent::MaybeChanged => (Hint::MaybeChanged, None),
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
     Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease,
-    LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, Now, TimePrecision, Version,
+    LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Now, TimePrecision, Version,
 };
 use pintle_meta::{ApiError, ApiResource, ObjectKey};
 use pintle_testing::Client;
@@ -222,7 +222,7 @@ impl Lock for Watched {
                 LeaderElectionRecord::default(),
             );
             return Ok(Some(
-                stream::repeat(LockEvent::Changed(Locked { state: old, object: Lease::default() })).boxed(),
+                stream::repeat(LockEvent::Changed(LockSnapshot { state: old, object: Lease::default() })).boxed(),
             ));
         }
         let hangs = self.hangs.clone();
@@ -230,15 +230,15 @@ impl Lock for Watched {
         Ok(Some(events.filter(move |_| std::future::ready(!hangs.load(Ordering::Relaxed))).boxed()))
     }
 
-    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Lease>>, ApiError> {
         self.lock.get().await
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         self.lock.create(record).await
     }
 
-    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         self.lock.update(base, record).await
     }
 }

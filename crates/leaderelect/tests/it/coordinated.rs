@@ -130,11 +130,11 @@ async fn a_leader_that_was_cut_off_and_is_still_the_one_named_leads_again() {
 /// The control plane makes another lock at once, and does not know that whoever led by the last one may still work.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_named_in_the_place_of_a_lock_that_was_deleted_waits_for_its_last_leader() {
-    for (watch, wait_out_deleted, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
+    for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
         let server = server();
         put(&server, &given_to("bing"));
         let mut setup = Setup { watch, ..baz() };
-        setup.config.wait_out_deleted = wait_out_deleted;
+        setup.config.wait_after_deletion = wait_after_deletion;
         let elector = setup.start(&server);
         pass(2.0).await;
         delete(&server);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock,
 };
 use pintle_meta::{Reason, Status};
 use pintle_testing::{Break, Outcome, Verb};
@@ -156,7 +156,7 @@ async fn a_callback_that_panics_as_an_election_is_dropped_is_caught() {
     let stop = CancellationToken::new();
     let ended = tokio::time::timeout(Duration::from_secs(5), elector.run(&stop, callbacks)).await;
     assert!(ended.is_err());
-    assert_eq!(*told.lock().unwrap(), Some(LossReason::Abandoned));
+    assert_eq!(*told.lock().unwrap(), Some(EndReason::Dropped));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn a_stop_while_a_renewal_reads_back_still_releases() {
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
-    assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+    assert_eq!(a.stop().await, Some(EndReason::Cancelled));
     assert_eq!(record(&server).holder_identity, "");
 }
 
@@ -237,7 +237,7 @@ async fn whoever_does_not_wait_out_a_deletion_takes_the_lock_at_once() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let mut b = Setup::new("b");
-    b.config.wait_out_deleted = false;
+    b.config.wait_after_deletion = false;
     let b = b.start(&server);
     pass(1.0).await;
     a.client.faults().cut_off();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership, LeaseLock,
-    LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership,
+    LeaseLock,
 };
 use pintle_meta::{Object, Reason};
 use pintle_testing::{Outcome, Verb};
@@ -220,7 +220,7 @@ async fn a_leader_that_slept_finds_its_deadline_passed() {
     assert!(guard.check().is_ok());
     // Suspended: the monotonic clock stood still, the wall clock did not.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
-    assert_eq!(guard.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
     assert!(!a.status.is_leader());
 }
@@ -254,7 +254,7 @@ async fn work_that_is_polled_late_is_dropped_instead() {
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
     });
-    assert_eq!(outcome.await.unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(outcome.await.unwrap_err().reason, EndReason::Deadline);
     assert_eq!(*polled.lock().unwrap(), 1);
 }
 
@@ -281,7 +281,7 @@ async fn work_that_ends_by_itself_ends_the_election_and_releases() {
     let server = server();
     let a = Setup { work: Some(Duration::from_secs(5)), ..Setup::new("a") }.start(&server);
     let status = a.status.clone();
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Completed));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Completed));
     assert_eq!(holder(&server), "");
     assert!(!status.is_leader() && status.leadership().is_none());
 }
@@ -292,7 +292,7 @@ async fn run_once_ends_with_its_first_term() {
     let a = Setup { once: true, ..Setup::new("a") }.start(&server);
     pass(1.0).await;
     delete(&server);
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Deleted));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,9 +329,9 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
     let guard = a.guard();
     a.run.abort();
     pass(0.1).await;
-    assert_eq!(guard.check().unwrap_err().reason, LossReason::Abandoned);
+    assert_eq!(guard.check().unwrap_err().reason, EndReason::Dropped);
     assert!(!a.status.is_leader());
-    assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Abandoned"]);
+    assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Dropped"]);
     take_log(&server);
     pass(60.0).await;
     assert!(take_log(&server).is_empty());
@@ -355,10 +355,10 @@ async fn the_end_of_a_term_says_what_became_of_its_work() {
         let work = end.work.unwrap().map_err(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         (end.reason, work)
     };
-    assert_eq!(ended(|| Ok(7)).await, (LossReason::Completed, Ok(Ok(7))));
-    assert_eq!(ended(|| Err("no luck".into())).await, (LossReason::Completed, Ok(Err("no luck".into()))));
+    assert_eq!(ended(|| Ok(7)).await, (EndReason::Completed, Ok(Ok(7))));
+    assert_eq!(ended(|| Err("no luck".into())).await, (EndReason::Completed, Ok(Err("no luck".into()))));
     let panicked = ended(|| panic!("the work fell over")).await;
-    assert_eq!(panicked, (LossReason::Panicked, Err(Some("the work fell over".into()))));
+    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work fell over".into()))));
 }
 
 /// What the work sees before its guard does.
@@ -384,15 +384,15 @@ async fn work_that_returns_because_its_term_is_over_does_not_end_the_election() 
                 if term == 1 {
                     // The process stands still for longer than the deadline, and the work is the first to notice.
                     clock.0.advance(Duration::from_secs(30));
-                    return leadership.check().map(|_| ()).map_err(|lost| lost.reason == LossReason::Deadline);
+                    return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }
                 Ok(())
             }
         })
     };
     let end = elector.run(&CancellationToken::new(), callbacks).await.unwrap();
-    assert_eq!(end.reason, LossReason::Completed);
-    let expected = [(LossReason::Deadline, Some(Err(true))), (LossReason::Completed, Some(Ok(())))];
+    assert_eq!(end.reason, EndReason::Completed);
+    let expected = [(EndReason::Deadline, Some(Err(true))), (EndReason::Completed, Some(Ok(())))];
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 

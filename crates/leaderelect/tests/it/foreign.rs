@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    AnnotationLock, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
-    LeaseLock, Lock, LossReason, MultiLock,
+    AnnotationLock, EndReason, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
+    Lease, LeaseLock, Lock, MultiLock,
 };
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
 use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
@@ -259,7 +259,7 @@ async fn a_holder_keeps_its_term_while_others_write_its_lease() {
                 "watch {watch}, each {millis} ms, answers after {latency} s: {:?}",
                 a.story.take()
             );
-            assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+            assert_eq!(a.stop().await, Some(EndReason::Cancelled));
             assert_eq!(holder(&server), "", "it is released all the same");
         }
     }

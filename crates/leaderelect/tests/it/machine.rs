@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElectionRecord, LockState, LossReason, Now, TimePrecision, Version,
+    EndReason, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
 };
 
 fn at(seconds: u64, wall: i64) -> Now {
@@ -390,11 +390,11 @@ fn a_lock_that_came_while_the_work_of_a_lost_term_ended_and_is_deleted_is_waited
 fn a_lock_that_was_told_of_before_a_term_was_lost_and_is_deleted_is_waited_out() {
     let mut machine = renewing();
     machine.step(written(), at(2, 2));
-    assert_eq!(sent(&machine.step(Signal::Watch(Hint::Touched), at(3, 3))), LockRequest::Read);
+    assert_eq!(sent(&machine.step(Signal::Watch(Hint::MaybeChanged), at(3, 3))), LockRequest::Read);
     let next = LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
     machine.step(Signal::Watch(Hint::Changed(next)), at(3, 3));
     let told = machine.step(Signal::Read(Ok(None)), at(4, 4));
-    assert!(told.contains(&Instruction::StopLeading(LossReason::Deleted)), "{told:?}");
+    assert!(told.contains(&Instruction::StopLeading(EndReason::Deleted)), "{told:?}");
     assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read);
     machine.step(Signal::Read(Ok(None)), at(12, 12));
     let created = created(&mut machine, 13);
@@ -447,7 +447,7 @@ fn what_a_watch_tells_a_candidate_while_a_request_is_under_way_is_not_forgotten(
     let LockRequest::Update { base, .. } = sent(&told) else { panic!("{told:?}") };
     assert_eq!(base, held(2, "").version);
 
-    for hint in [Hint::Deleted { uid: "uid".into() }, Hint::Touched] {
+    for hint in [Hint::Deleted { uid: "uid".into() }, Hint::MaybeChanged] {
         let mut machine = watching();
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
@@ -469,7 +469,7 @@ fn renewing() -> Machine {
 
 #[test]
 fn what_a_watch_tells_a_leader_while_a_renewal_is_under_way_is_not_forgotten() {
-    for hint in [Hint::Touched, Hint::Changed(held(7, "other"))] {
+    for hint in [Hint::MaybeChanged, Hint::Changed(held(7, "other"))] {
         let mut machine = renewing();
         machine.step(Signal::Watch(hint.clone()), at(2, 2));
         let told = machine.step(written(), at(3, 3));
@@ -487,7 +487,7 @@ fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_se
     for millis in 0..10_000 {
         let time = Duration::from_millis(millis);
         let now = Now { boot: time, monotonic: time, wall: at(0, 0).wall + time };
-        let mut instructions = machine.step(Signal::Watch(Hint::Touched), now);
+        let mut instructions = machine.step(Signal::Watch(Hint::MaybeChanged), now);
         while let [Instruction::Send { request, .. }] = &instructions[..] {
             requests += 1;
             let answer = match request.clone() {

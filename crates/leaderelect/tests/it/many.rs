@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use pintle_leaderelect::{
-    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig,
-    Leadership, Lease, LeaseLock, LossReason,
+    ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseGroup,
+    LeaseGroupConfig, LeaseLock,
 };
 use pintle_meta::{ObjectKey, Reason};
 use pintle_testing::{Break, Client, Collection, Outcome, RecordedRequest, Verb};
@@ -20,13 +20,13 @@ use crate::contender::{TestClock, pass};
 
 struct Fleet {
     client: Client<Lease>,
-    electors: LeaderElectors<Client<Lease>>,
+    electors: LeaseGroup<Client<Lease>>,
 }
 
 struct Contender {
     status: ElectionStatus,
     stop: CancellationToken,
-    run: JoinHandle<Option<LossReason>>,
+    run: JoinHandle<Option<EndReason>>,
 }
 
 fn key(index: usize) -> ObjectKey {
@@ -42,8 +42,8 @@ fn fleet(server: &Collection<Lease>, identity: &str, in_flight: usize) -> Fleet 
         ..LeaderElectionConfig::default()
     };
     let labels = [("app".to_owned(), "test".to_owned())].into();
-    let config = LeaderElectorsConfig { labels, in_flight, election };
-    Fleet { electors: LeaderElectors::start(client.clone(), "kube-system", config).unwrap(), client }
+    let config = LeaseGroupConfig { labels, in_flight, election };
+    Fleet { electors: LeaseGroup::start(client.clone(), "kube-system", config).unwrap(), client }
 }
 
 impl Fleet {
@@ -117,7 +117,7 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
         stop.cancel();
     };
     let (ended, ()) = tokio::join!(runs, story);
-    assert!(ended.into_iter().all(|end| end.unwrap().reason == LossReason::Cancelled));
+    assert!(ended.into_iter().all(|end| end.unwrap().reason == EndReason::Cancelled));
     assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
     assert!(server.objects().iter().all(|lease| lease.metadata.labels["app"] == "test"));
     drop((electors, fleet));
@@ -186,7 +186,7 @@ async fn what_is_given_up_goes_before_what_is_polled_for() {
     // One is under way, and then it is its turn, twice.
     pass(1.6).await;
     assert!(leader.run.is_finished());
-    assert_eq!(leader.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
     assert!(server.object(&key(0)).unwrap().spec.record().is_vacant());
 }
 
@@ -223,7 +223,7 @@ async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
 
     let released = of_a.remove(3);
     released.stop.cancel();
-    assert_eq!(released.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(released.run.await.unwrap(), Some(EndReason::Cancelled));
     pass(0.1).await;
     assert!(of_b[3].status.is_leader());
     assert_eq!((leaders(&of_a), leaders(&of_b)), (9, 1));
@@ -266,7 +266,7 @@ async fn one_that_is_dropped_leaves_the_others_alone() {
     let leadership = dropped.status.leadership().unwrap();
     dropped.run.abort();
     assert!(dropped.run.await.unwrap_err().is_cancelled());
-    assert_eq!(leadership.check().unwrap_err().reason, LossReason::Abandoned);
+    assert_eq!(leadership.check().unwrap_err().reason, EndReason::Dropped);
     server.take_requests();
     pass(20.0).await;
     let requests = server.take_requests();
@@ -310,7 +310,7 @@ async fn a_lease_that_loses_its_label_leaves_the_watch_and_no_term() {
     // A deletion is one.
     assert!(server.remove(&key(0)));
     pass(0.1).await;
-    assert_eq!(term.check().unwrap_err().reason, LossReason::Deleted);
+    assert_eq!(term.check().unwrap_err().reason, EndReason::Deleted);
     let next = of_a[0].status.leadership().unwrap();
     assert_ne!(next.token().unwrap().uid, term.token().unwrap().uid);
 }
@@ -357,7 +357,7 @@ async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
 #[tokio::test(start_paused = true)]
 async fn labels_that_no_lease_can_have_are_refused() {
     let labels = [("no label".to_owned(), String::new())].into();
-    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
-    let refused = LeaderElectors::start(Collection::default(), "kube-system", config).unwrap_err();
+    let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
+    let refused = LeaseGroup::start(Collection::default(), "kube-system", config).unwrap_err();
     assert!(refused.to_string().starts_with("labels: "), "{refused}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock,
 };
 use pintle_metrics::{InMemoryProvider, MetricKind, Provider};
 use pintle_testing::{Outcome, PanickingProvider};
@@ -97,7 +97,7 @@ async fn metrics_that_panic_cost_no_term() {
         stop.cancel();
         leadership.cancelled().await;
     });
-    assert_eq!(elector.run(&stop, work).await.unwrap().reason, LossReason::Cancelled);
+    assert_eq!(elector.run(&stop, work).await.unwrap().reason, EndReason::Cancelled);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +119,7 @@ async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
     delete(&server);
     pass(5.0).await;
     let ended = |reason| a.memory.value("leader_election_term_ends_total", &[("name", NAME), ("reason", reason)]);
-    assert_eq!(["Deadline", "Deleted", "Usurped", "Cancelled"].map(ended), [1.0, 1.0, 0.0, 0.0].map(Some));
+    assert_eq!(["Deadline", "Deleted", "TakenBy", "Cancelled"].map(ended), [1.0, 1.0, 0.0, 0.0].map(Some));
     assert_eq!(a.count("terms_total"), Some(3.0));
 }
 

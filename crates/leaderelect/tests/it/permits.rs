@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::SignedDuration;
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent, LeaderEventKind,
-    Leadership, LeaseLock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent,
+    LeaderEventKind, Leadership, LeaseLock,
 };
 use pintle_testing::Verb;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,7 @@ async fn a_release_waits_for_every_permit() {
     drop(one);
     pass(0.1).await;
     assert!(b.status.is_leader());
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Cancelled));
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn no_permit_is_given_once_the_work_has_ended() {
     a.stop.cancel();
     pass(1.0).await;
     assert!(a.guard().check().is_ok(), "what has a permit may go on");
-    assert_eq!(a.guard().permit().unwrap_err().reason, LossReason::Cancelled);
+    assert_eq!(a.guard().permit().unwrap_err().reason, EndReason::Cancelled);
     assert!(a.guard().run(async {}).await.is_err());
     drop(permit);
     pass(0.1).await;
@@ -109,9 +109,9 @@ async fn a_term_that_was_told_to_be_over_never_comes_back() {
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
-    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(2.0).await;
-    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(5.0).await;
     assert!(a.status.is_leader(), "it leads again, by a new term");
     assert!(a.guard().check().is_ok() && first.check().is_err());
@@ -126,7 +126,7 @@ async fn a_suspend_counts_against_the_term_even_if_nobody_keeps_the_time_of_day(
     assert_eq!(a.guard().check(), Ok(SECOND));
     assert_eq!(a.guard().permit().unwrap().remaining(), SECOND);
     a.clock.suspend(SECOND);
-    assert_eq!(a.guard().check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(a.guard().check().unwrap_err().reason, EndReason::Deadline);
     assert!(!a.status.is_leader());
 }
 
@@ -142,7 +142,7 @@ async fn whoever_waits_for_the_end_of_a_term_hears_of_a_suspend_within_a_second(
     a.clock.suspend(60 * SECOND);
     pass(1.0).await;
     assert!(lost.is_finished());
-    assert_eq!(lost.await.unwrap(), LossReason::Deadline);
+    assert_eq!(lost.await.unwrap(), EndReason::Deadline);
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
@@ -246,9 +246,9 @@ async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_i
         }
         let expected: &[&str] = match falls {
             Falls::Event => &[],
-            Falls::NewLeader => &["works", "rests", "stopped: Usurped { by: \"b\" }"],
+            Falls::NewLeader => &["works", "rests", "stopped: TakenBy { by: \"b\" }"],
             Falls::DropOfWork => &["works", "rests", "stopped: Panicked"],
-            Falls::Lock => &["works", "rests", "stopped: Abandoned"],
+            Falls::Lock => &["works", "rests", "stopped: Dropped"],
         };
         assert_eq!(story.take_deeds(), expected, "{falls:?}");
         assert!(status.leadership().is_none(), "{falls:?}");
@@ -325,7 +325,7 @@ async fn a_run_that_is_dropped_while_it_waits_for_permits_tells_of_the_end_once_
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works", "a rests"]);
     a.run.abort();
     pass(0.1).await;
-    assert_eq!(a.story.take_deeds(), ["a stopped: Abandoned"]);
+    assert_eq!(a.story.take_deeds(), ["a stopped: Dropped"]);
     assert!(permit.remaining().is_zero());
     drop(permit);
     pass(30.0).await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pintle_leaderelect::{
-    Clocks, Deadline, LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, LossReason, SHARDS_LABEL, Shard,
+    Clocks, Deadline, EndReason, LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, SHARDS_LABEL, Shard,
     Sharded, Shards, ShardsConfig,
 };
 use pintle_meta::{
@@ -36,7 +36,7 @@ struct Replica {
     stop: CancellationToken,
     /// Its run is dropped, and followed by another one.
     again: Arc<Notify>,
-    run: JoinHandle<Option<(Shard, LossReason)>>,
+    run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
 /// How a replica differs from the usual.
@@ -81,7 +81,7 @@ impl Setup {
             ..LeaderElectionConfig::default()
         };
         let labels = [("app.kubernetes.io/version".to_owned(), version.to_owned())].into();
-        let electors = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
+        let electors = LeaseGroupConfig { labels, election, ..LeaseGroupConfig::default() };
         let config = ShardsConfig { shards, electors };
         let api = Asleep { client: client.clone(), machine: machine.clone() };
         let mut shards = Shards::start(api, "kube-system", "site", config).unwrap();
@@ -251,7 +251,7 @@ async fn work_that_ends_by_itself_ends_the_share_of_its_replica() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = Setup { ends: Some(7), ..usual() }.start(&server, &ledger, "a");
     let (shard, reason) = a.run.await.unwrap().unwrap();
-    assert_eq!((shard.index(), reason), (7, LossReason::Completed));
+    assert_eq!((shard.index(), reason), (7, EndReason::Completed));
     assert!(ledger.owners().is_empty());
     assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pintle_leaderelect::{
-    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElectors, LeaderElectorsConfig, Leadership, Lease,
-    LossReason, Term,
+    ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, Leadership, Lease, LeaseGroup, LeaseGroupConfig,
+    Term,
 };
 use pintle_meta::Reason;
 use pintle_testing::{Client, Collection, Outcome, Verb};
@@ -17,10 +17,10 @@ use crate::contender::{TestClock, pass};
 
 struct Fleet {
     client: Client<Lease>,
-    electors: LeaderElectors<Client<Lease>>,
+    electors: LeaseGroup<Client<Lease>>,
     stop: CancellationToken,
     statuses: Vec<ElectionStatus>,
-    runs: Vec<JoinHandle<Option<LossReason>>>,
+    runs: Vec<JoinHandle<Option<EndReason>>>,
 }
 
 impl Fleet {
@@ -33,9 +33,9 @@ impl Fleet {
             ..LeaderElectionConfig::default()
         };
         let labels = [("app".to_owned(), "test".to_owned())].into();
-        let config = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
+        let config = LeaseGroupConfig { labels, election, ..LeaseGroupConfig::default() };
         let client = server.client(identity);
-        let electors = LeaderElectors::start(client.clone(), "kube-system", config).unwrap();
+        let electors = LeaseGroup::start(client.clone(), "kube-system", config).unwrap();
         let mut fleet =
             Self { client, electors, stop: CancellationToken::new(), statuses: Vec::new(), runs: Vec::new() };
         fleet.contend(leases);
@@ -166,7 +166,7 @@ async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
         fleet.stop.cancel();
         let ended = join_all(fleet.runs).await;
         let took = begun.elapsed().as_secs_f64();
-        assert!(ended.into_iter().all(|end| end.unwrap() == Some(LossReason::Cancelled)));
+        assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
         // A renewal that is under way, and then a look and a write, twice.

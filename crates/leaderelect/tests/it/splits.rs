@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
+use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock};
 use pintle_testing::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +50,7 @@ async fn kyverno_14984_what_runs_in_tasks_of_its_own_ends_with_its_term() {
     a.client.faults().cut_off();
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
-    assert_eq!(ended, Err(LossReason::Deadline));
+    assert_eq!(ended, Err(EndReason::Deadline));
     // From 1.0 to the deadline, which is ten seconds after the renewal of 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
@@ -64,7 +64,7 @@ async fn datadog_agent_55626_a_process_that_exits_after_its_run_has_released() {
         pass(1.0).await;
         a.client.faults().next([Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(slow))]);
         let status = a.status.clone();
-        assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+        assert_eq!(a.stop().await, Some(EndReason::Cancelled));
         assert_eq!(holder(&server), "");
         assert!(!status.is_leader());
     }
@@ -86,7 +86,7 @@ async fn fabric8_7350_the_work_begins_after_its_record_is_stored() {
         begun.lock().unwrap().push((start.elapsed().as_secs(), holder == leadership.term().record.holder_identity));
     });
     let ended = elector.run(&CancellationToken::new(), callbacks).await;
-    assert_eq!(ended.map(|end| end.reason), Some(LossReason::Completed));
+    assert_eq!(ended.map(|end| end.reason), Some(EndReason::Completed));
     assert_eq!(*begun.lock().unwrap(), [(2, true)]);
     assert!(!status.is_leader());
 }

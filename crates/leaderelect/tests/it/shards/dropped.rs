@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, Permit, Shard, Shards, ShardsConfig,
+    LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, Permit, Shard, Shards, ShardsConfig,
 };
 use pintle_testing::{Collection, Verb};
 use tokio::time::{Instant, timeout};
@@ -25,7 +25,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
         seed: Some(7),
         ..LeaderElectionConfig::default()
     };
-    let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+    let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
     let config = ShardsConfig { shards: 2, electors };
     let mut shards = Shards::start(server.client("a"), "kube-system", "site", config).unwrap();
     let (begun, permit) = (Instant::now(), Mutex::new(None::<Permit>));
