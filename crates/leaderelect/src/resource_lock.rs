@@ -1,4 +1,4 @@
-//! The locks by their names in client-go.
+//! Lock kinds by client-go's names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::{
     MultiLock, Observers, TimePrecision, Token,
 };
 
-/// Where the record of a lock is kept, by the names that client-go has had: the `resourceLock` of configurations and flags.
+/// The kind of a lock, by client-go's names: the `resourceLock` of configuration files and flags.
 ///
 /// # Examples
 ///
@@ -25,16 +25,16 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// `leases`: the lock of choice.
+    /// `leases`, the recommended kind.
     #[default]
     Leases,
-    /// `configmaps`, which client-go had until 1.23.
+    /// `configmaps`, supported by client-go until 1.23.
     ConfigMaps,
-    /// `endpoints`, which client-go had until 1.23.
+    /// `endpoints`, supported by client-go until 1.23.
     Endpoints,
-    /// `configmapsleases`, on the way from the one to the other, which client-go had until 1.27.
+    /// `configmapsleases`, for the migration to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`, on the way from the one to the other, which client-go had until 1.27.
+    /// `endpointsleases`, for the migration to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 
@@ -52,7 +52,7 @@ impl LockKind {
         }
     }
 
-    /// The resource that bears the annotation, if one does.
+    /// Returns the resource that has the annotation, if the kind uses one.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -78,17 +78,17 @@ impl FromStr for LockKind {
     }
 }
 
-/// A text that names no [`LockKind`].
+/// The error for a text that does not name a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name:?} is no kind of lock; use leases, or of the old ones configmaps, endpoints, configmapsleases or endpointsleases"
+    "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
 )]
 pub struct UnknownLockKind {
-    /// The text.
+    /// The invalid text.
     pub name: String,
 }
 
-/// A lock of the kind that a configuration names: what client-go's `resourcelock.New` makes.
+/// A lock of a configurable kind: client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
