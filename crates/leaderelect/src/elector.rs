@@ -384,7 +384,7 @@ mod tests {
 
     /// A second panic during unwinding would abort the process.
     #[tokio::test]
-    async fn panic_while_dropping_work_after_callback_panic_does_not_abort() {
+    async fn work_panic_after_callback_panic_does_not_abort() {
         let (tell, mut notices) = mpsc::unbounded_channel();
         assert!(tell.send(Notice::NewLeader("other".into())).is_ok());
         let work = async move {

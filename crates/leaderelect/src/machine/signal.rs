@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_after_an_attempt_that_may_have_acted_proves_nothing() {
+    fn refusal_after_uncertain_attempt_has_unknown_effect() {
         let refusal = |code, reason| ApiError::from(Status::failure(code, reason, "no"));
         let after_doubt = |error| ApiError { earlier_may_have_acted: true, ..error };
         for (error, expected) in [

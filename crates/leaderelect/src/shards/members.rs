@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shard_has_one_whose_it_should_be_and_they_are_spread() {
+    fn each_shard_has_one_preferred_replica() {
         for count in [1, 2, 5, 10] {
             let all: Vec<_> = (0..count).collect();
             let owners = owners(&members(count), &all, 1_000, SECOND);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_takes_its_share_and_moves_nothing_between_the_others() {
+    fn joining_member_moves_only_its_own_share() {
         let (before, after) = (members(4), members(5));
         let before = owners(&before, &[0, 1, 2, 3], 1_000, SECOND);
         let after = owners(&after, &[0, 1, 2, 3, 4], 1_000, SECOND);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_renewed_for_its_duration_or_has_left_counts_no_more() {
+    fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
         // An old event that comes late makes nobody young.
@@ -243,7 +243,7 @@ mod tests {
 
     /// A controller that labels the lease of a dead replica must not keep it alive.
     #[test]
-    fn a_write_beside_the_record_is_no_renewal_of_a_member_or_rival() {
+    fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
         members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
         let touched = |index: usize, version: &str| {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_divides_otherwise_is_no_member_and_a_rival_while_it_leads() {
+    fn replica_with_other_shard_count_is_a_rival() {
         let mut members = members(1);
         members.saw("site-member-1-of-8", &state(1, 1), 15 * SECOND, SECOND);
         members.saw("site-7-of-16", &state(1, 1), 15 * SECOND, SECOND);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_best_waits_for_longer_the_farther_behind_it_is() {
+    fn deferral_grows_with_rank() {
         let members = members(4);
         let rank = |index: usize| members.preference(&format!("host-{index}_x"), 7, SECOND, SECOND);
         let mut ranks: Vec<_> = (0..4).map(rank).collect();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn each_uid_is_in_one_shard_and_sizes_are_even() {
+    fn uids_are_spread_evenly_over_shards() {
         for count in [1, 2, 3, 7, 64] {
             let mut found = vec![0; count as usize];
             let mut rng = fastrand::Rng::with_seed(7);

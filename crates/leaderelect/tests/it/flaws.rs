@@ -19,7 +19,7 @@ fn held_by(holder: &str, transitions: i32) -> LeaderElectionRecord {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f1_a_release_never_blanks_the_record_of_a_successor() {
+async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -34,7 +34,7 @@ async fn f1_a_release_never_blanks_the_record_of_a_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f2_a_release_that_hangs_does_not_keep_the_work_alive() {
+async fn f2_hanging_release_does_not_keep_work_alive() {
     let server = server();
     let story = Story::new();
     let told = || Some(story.clone());
@@ -51,7 +51,7 @@ async fn f2_a_release_that_hangs_does_not_keep_the_work_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f3_the_lock_is_released_only_after_the_work_has_ended() {
+async fn f3_lock_is_released_only_after_work_has_ended() {
     let server = server();
     let a = Setup { drain: Duration::from_secs(40), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
@@ -67,7 +67,7 @@ async fn f3_the_lock_is_released_only_after_the_work_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f4_a_leader_that_reads_another_holder_ends_its_work_at_once() {
+async fn f4_leader_ends_work_when_it_reads_another_holder() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -81,7 +81,7 @@ async fn f4_a_leader_that_reads_another_holder_ends_its_work_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f4_with_a_watch_it_does_not_even_wait_for_its_renewal() {
+async fn f4_watch_event_ends_the_work_before_the_renewal() {
     let server = server();
     let a = Setup { watch: true, ..Setup::new("a") }.start(&server);
     pass(0.5).await;
@@ -91,7 +91,7 @@ async fn f4_with_a_watch_it_does_not_even_wait_for_its_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f5_a_term_never_resumes_after_another_holder_was_seen() {
+async fn f5_term_never_resumes_after_another_holder() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -107,7 +107,7 @@ async fn f5_a_term_never_resumes_after_another_holder_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f6_the_deadline_counts_from_the_sending_of_the_last_stored_renewal() {
+async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
     // The get, the create, and a renewal whose answer takes three seconds. Then nothing.

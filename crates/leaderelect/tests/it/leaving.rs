@@ -42,7 +42,7 @@ fn releases(instructions: &[Instruction]) -> bool {
 }
 
 #[test]
-fn what_is_given_up_for_another_one_is_released_in_any_case() {
+fn lock_given_up_for_preferred_holder_is_always_released() {
     for release_on_cancel in [true, false] {
         let config = LeaderElectionConfig { identity: "me".into(), release_on_cancel, ..Default::default() };
         let (mut machine, stored) = leader(config);
@@ -57,7 +57,7 @@ fn what_is_given_up_for_another_one_is_released_in_any_case() {
 }
 
 #[test]
-fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_expires() {
+fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     let (mut machine, stored) = leader(config.clone());
     let told = machine.step(Signal::Tick, at(10));
@@ -92,7 +92,7 @@ fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_ex
 
 /// Whether the answer tells that it was stored or leaves that open.
 #[test]
-fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_its_answer() {
+fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     for is_known in [true, false] {
         let (mut machine, stored) = leader(config.clone());
@@ -113,7 +113,7 @@ fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
+async fn stop_after_a_lost_term_releases_the_lock() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -129,7 +129,7 @@ async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_leaves_alone_what_has_another_holder_by_now() {
+async fn stop_does_not_release_a_lock_held_by_another() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;

@@ -84,7 +84,7 @@ fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
+async fn hundred_leases_share_one_task_and_one_watch() {
     let server = Collection::default();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -126,7 +126,7 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_requests_are_under_way_than_the_bound_or_half_as_many_as_there_are_leases() {
+async fn requests_in_flight_are_bounded() {
     for (in_flight, leases, bound) in [(4, 20, 10), (4, 7, 4), (12, 20, 12), (4, 9, 5), (0, 1, 1)] {
         let server = Collection::default();
         let slow = Outcome::AnswerSlow(Duration::from_secs(1));
@@ -146,7 +146,7 @@ async fn no_more_requests_are_under_way_than_the_bound_or_half_as_many_as_there_
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_go_before_what_has_no_term_to_lose() {
+async fn renewals_precede_candidate_requests() {
     let server = Collection::default();
     let other = fleet(&server, "other", 8);
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
@@ -167,7 +167,7 @@ async fn renewals_go_before_what_has_no_term_to_lose() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_goes_before_what_is_polled_for() {
+async fn releases_precede_polls() {
     let server = Collection::default();
     let other = fleet(&server, "other", 8);
     let _others: Vec<_> = (1..41).map(|index| other.contend(index)).collect();
@@ -208,7 +208,7 @@ async fn requests_that_hang_cost_no_term_of_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
+async fn release_is_noticed_by_the_shared_watch() {
     let server = Collection::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let mut of_a = a.contend_all(10);
@@ -234,7 +234,7 @@ async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_watches_are_forbidden_many_are_polled_for() {
+async fn group_polls_where_watches_are_forbidden() {
     let server = Collection::<Lease>::default();
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let a = fleet(&server, "a", 8);
@@ -257,7 +257,7 @@ async fn where_watches_are_forbidden_many_are_polled_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_leaves_the_others_alone() {
+async fn dropped_elector_does_not_affect_the_group() {
     let server = Collection::default();
     let fleet = fleet(&server, "a", 8);
     let mut contenders = fleet.contend_all(5);
@@ -279,7 +279,7 @@ async fn one_that_is_dropped_leaves_the_others_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_late_has_the_watch_that_is_open() {
+async fn late_elector_uses_the_open_watch() {
     let server = Collection::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let of_a = a.contend_all(2);
@@ -294,7 +294,7 @@ async fn whoever_comes_late_has_the_watch_that_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_loses_its_label_leaves_the_watch_and_no_term() {
+async fn lease_without_its_label_keeps_its_term() {
     let server = Collection::<Lease>::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let of_a = a.contend_all(2);
@@ -331,7 +331,7 @@ async fn a_panic_of_one_request_ends_one_election() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
+async fn elections_poll_after_the_shared_watch_panics() {
     // Before anybody contends, and while they do.
     for breaks_after in [0, 20] {
         let server = Collection::default();
@@ -355,7 +355,7 @@ async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_no_lease_can_have_are_refused() {
+async fn invalid_labels_are_rejected() {
     let labels = [("no label".to_owned(), String::new())].into();
     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
     let refused = LeaseGroup::start(Collection::default(), "kube-system", config).unwrap_err();

@@ -27,7 +27,7 @@ fn elector(memory: &InMemoryProvider) -> LeaderElector<impl Lock> {
 }
 
 #[test]
-fn the_series_are_those_of_client_go_and_go_with_the_elector() {
+fn metrics_match_client_go_and_end_with_elector() {
     let memory = InMemoryProvider::new();
     let (one, other) = (elector(&memory), elector(&memory));
     let mut found: Vec<_> =
@@ -58,7 +58,7 @@ fn the_series_are_those_of_client_go_and_go_with_the_elector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_master_status_is_that_of_the_guard() {
+async fn master_status_follows_the_guard() {
     let server = server();
     let a = Setup::new("a").start(&server);
     assert_eq!(status(&a.memory), Some(0.0));
@@ -73,7 +73,7 @@ async fn the_master_status_is_that_of_the_guard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
+async fn metrics_of_dropped_election_disappear() {
     let memory = InMemoryProvider::new();
     let mut elector = elector(&memory);
     let stop = CancellationToken::new();
@@ -86,7 +86,7 @@ async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_cost_no_term() {
+async fn panicking_metrics_cost_no_term() {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
     let metrics = Some(Arc::new(PanickingProvider) as Arc<dyn Provider>);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
@@ -101,7 +101,7 @@ async fn metrics_that_panic_cost_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
+async fn metrics_report_validity_renewals_and_end_reasons() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -124,7 +124,7 @@ async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_cannot_be_read_are_counted_and_logged_once() {
+async fn malformed_records_are_counted_and_logged_once() {
     let (log, _here) = Log::here();
     let server = server();
     server.put_raw(json!({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {"leaseTransitions": "many"}}));

@@ -96,7 +96,7 @@ fn config(clocks: Arc<dyn Clocks>) -> LeaderElectionConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_word_of_a_watch_does_not_get_into_the_way_of_a_takeover() {
+async fn stale_watch_event_does_not_block_a_takeover() {
     let (lock, stored, tell) = Scripted::new(state(4, "other"), false);
     let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
     let status = elector.status();
@@ -114,7 +114,7 @@ async fn an_old_word_of_a_watch_does_not_get_into_the_way_of_a_takeover() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_token_is_that_of_the_run() {
+async fn panic_in_token_ends_the_run() {
     let (lock, _, _) = Scripted::new(state(4, ""), true);
     let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
     let run = tokio::spawn(async move {
@@ -138,7 +138,7 @@ impl Clocks for Falling {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_clocks_is_that_of_each_run() {
+async fn panic_in_clocks_ends_each_run() {
     let clocks = Arc::new(Falling(TestClock::new(), AtomicBool::new(false)));
     let server = Collection::default();
     let start = |identity: &str, clocks: Arc<dyn Clocks>| {

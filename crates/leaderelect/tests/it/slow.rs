@@ -73,7 +73,7 @@ fn answer_after(client: &Client<Lease>, seconds: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_term_of_a_hundred_is_lost_behind_a_slow_server() {
+async fn hundred_terms_survive_a_slow_server() {
     // A single elector bears up to 3.3 s, a third of the renew deadline.
     for latency in [0.3, 0.5, 1.5, 3.0] {
         let server = Collection::default();
@@ -92,7 +92,7 @@ async fn no_term_of_a_hundred_is_lost_behind_a_slow_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_that_were_lost_are_taken_back_while_the_server_is_slow() {
+async fn lost_leases_are_retaken_from_a_slow_server() {
     for latency in [0.5, 1.5] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -155,7 +155,7 @@ async fn candidates_whose_requests_hang_cost_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
+async fn stop_releases_a_hundred_leases_on_slow_server() {
     for latency in [0.05, 0.6, 1.5] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -176,7 +176,7 @@ async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
 
 /// The renewal of a lease that had to wait counts from when it was sent, and says so.
 #[tokio::test(start_paused = true)]
-async fn a_deadline_counts_from_the_real_send_of_a_renewal_that_waited() {
+async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();
     let fleet = Fleet::start(&server, "a", 0..40);
     pass(30.0).await;

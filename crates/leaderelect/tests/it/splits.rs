@@ -12,7 +12,7 @@ use crate::server::{NAME, NAMESPACE, holder, server};
 
 /// The work hangs in its stop hook, and its elector cannot renew any more.
 #[tokio::test(start_paused = true)]
-async fn cilium_42920_a_stop_hook_that_hangs_is_cut_off_at_the_deadline() {
+async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     let server = server();
     let story = Story::new();
     let a = Setup { drain: Duration::from_secs(3_600), story: Some(story.clone()), ..Setup::new("a") }.start(&server);
@@ -31,7 +31,7 @@ async fn cilium_42920_a_stop_hook_that_hangs_is_cut_off_at_the_deadline() {
 
 /// The work runs in a task that hangs on the process, and not on the term.
 #[tokio::test(start_paused = true)]
-async fn kyverno_14984_what_runs_in_tasks_of_its_own_ends_with_its_term() {
+async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -57,7 +57,7 @@ async fn kyverno_14984_what_runs_in_tasks_of_its_own_ends_with_its_term() {
 
 /// The process exits as soon as its election has ended.
 #[tokio::test(start_paused = true)]
-async fn datadog_agent_55626_a_process_that_exits_after_its_run_has_released() {
+async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     for slow in [0, 2] {
         let server = server();
         let a = Setup::new("a").start(&server);
@@ -72,7 +72,7 @@ async fn datadog_agent_55626_a_process_that_exits_after_its_run_has_released() {
 
 /// The work is started before it is known that the record was stored.
 #[tokio::test(start_paused = true)]
-async fn fabric8_7350_the_work_begins_after_its_record_is_stored() {
+async fn fabric8_7350_work_begins_after_record_is_stored() {
     let server = server();
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(2))]);

@@ -16,7 +16,7 @@ fn unavailable() -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
+async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
@@ -49,7 +49,7 @@ async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_that_take_turns_warn_once_each_until_a_success() {
+async fn alternating_failures_warn_once_each_until_success() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
