@@ -103,6 +103,6 @@ async fn a_server_that_does_not_answer_is_a_warning() {
     client.faults().cut_off();
     let _a = Setup::new("a").start_with(client);
     pass(60.0).await;
-    log.assert_tells(&["WARN", "cannot read the lock", "no answer in time"]);
+    log.assert_tells(&["WARN", "cannot read the lock", "no response before the timeout"]);
     assert_eq!(log.count("WARN"), 1);
 }
