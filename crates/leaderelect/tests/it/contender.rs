@@ -1,4 +1,4 @@
-//! An elector in a task, with work that tells what becomes of it.
+//! An elector in a task, with work that records its progress.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -175,7 +175,7 @@ async fn work_of(guard: Leadership, story: Story, who: String, drain: Duration, 
     drop(end);
 }
 
-/// Tells of the end of the work, be it finished or dropped.
+/// Records the end of the work, whether it finished or was dropped.
 struct Ending {
     story: Story,
     who: String,

@@ -1,4 +1,4 @@
-//! Requests that wait before they are sent: the machine is told when they leave.
+//! Requests that are queued before they are sent. The machine is notified when they are sent.
 
 use std::time::Duration;
 

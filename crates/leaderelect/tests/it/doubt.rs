@@ -1,4 +1,4 @@
-//! Answers that are wrong, late or of no help: who leads, and how soon.
+//! Wrong, late or useless responses: which contender leads, and how soon.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Each flaw that was found in client-go's elector (F1 to F7), replayed: none of them can be told here.
+//! Replays each flaw found in client-go's elector (F1 to F7), and checks that none occurs here.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an elector tells of itself, and for how long.
+//! The metrics of an elector, and their lifetime.
 
 use std::sync::Arc;
 use std::time::Duration;

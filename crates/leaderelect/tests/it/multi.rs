@@ -1,4 +1,4 @@
-//! Two locks as one: who leads by them, what is asked for, and what becomes of half a write.
+//! Locks of two halves: leadership, requests, and writes of only one half.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// What stands in a half: nothing, an object without a record, or a holder.
+/// The content of a half: nothing, an object without a record, or a holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {

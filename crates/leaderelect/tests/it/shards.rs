@@ -1,4 +1,4 @@
-//! Replicas that share shards: who has what, what moves, and for how long nobody has it.
+//! Replicas that share shards: the assignment, its changes, and gaps.
 
 mod asleep;
 mod dropped;

@@ -43,7 +43,7 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// Those who had seen a lock count it as held when it is deleted. Who comes anew does not, so nobody does here.
+/// Contenders that have seen a lock count it as held after a deletion. New contenders do not, so this fleet has none.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -55,7 +55,7 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // Whoever starts anew finds nothing, and takes it while the old leader does not know yet.
+    // A restarted contender finds no lock and takes it while the old leader does not know of the deletion yet.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens. The names are those of the specification.
+//! The invariants of each world. Their names are those of the specification.
 
 use std::time::Duration;
 
