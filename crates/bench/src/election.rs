@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use pintle::leaderelect::LeaderElectorsConfig;
+use pintle::leaderelect::LeaseGroupConfig;
 use pintle::prelude::*;
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_metrics::InMemoryProvider;
@@ -147,7 +147,7 @@ fn many(how: &Setting) -> Sample {
     let (started, mut starts) = mpsc::unbounded_channel();
     let (electors, tasks) = runtime.block_on(async {
         let labels = [("bench".to_owned(), lease.clone())].into();
-        let config = LeaderElectorsConfig { labels, election: election(&lease), ..LeaderElectorsConfig::default() };
+        let config = LeaseGroupConfig { labels, election: election(&lease), ..LeaseGroupConfig::default() };
         let tasks = Handle::current().metrics().num_alive_tasks();
         (cluster(how, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });

@@ -8,15 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
 use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, Observers, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lock, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Version};
 
 /// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before there were leases.
+/// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before Leases existed.
 ///
-/// It stores times in whole seconds. Everything else in the object is kept. While the record cannot be read, every `get` fails and
-/// nobody leads; it has to be repaired by hand. The error names the object and the annotation.
+/// It stores times in whole seconds and keeps everything else in the object. While the record is unreadable, every
+/// `get` fails and no contender leads, until the record is repaired by hand. The error names the object and the
+/// annotation.
 ///
 /// # Examples
 ///
@@ -30,10 +31,10 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
-    /// Whether the object is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or
-    /// keeps silent, the elector polls.
+    /// Whether to watch the object, so that a release is noticed at once. Default: `true`. The elector polls while the
+    /// watch is forbidden, fails or is silent.
     pub watch: bool,
-    /// Where its electors report. Nowhere by default.
+    /// The default observers for electors of this lock. Default: none.
     pub observers: Observers,
     api: A,
     resource: ApiResource,
@@ -41,13 +42,13 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// The ConfigMap `name` in `namespace`. `api` has to be that of ConfigMaps.
+    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must be the API of ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
     }
 
-    /// The Endpoints `name` in `namespace`. `api` has to be that of Endpoints.
+    /// Creates a lock in the Endpoints `name` in `namespace`. `api` must be the API of Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -86,7 +87,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         watch_one(&self.api, &self.key, move |event| lock_event(event, &locked)).await.map(Some)
     }
 
-    async fn get(&self) -> Result<Option<Locked<DynamicObject>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<DynamicObject>>, ApiError> {
         match self.api.get(&self.key).await {
             Ok(object) => locked(object, &self.resource.kind).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -94,7 +95,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         }
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<DynamicObject>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<DynamicObject>, ApiError> {
         let types = TypeMeta { api_version: self.resource.group_version.to_string(), kind: self.resource.kind.clone() };
         let metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         let object = annotated(DynamicObject { types, metadata, ..DynamicObject::default() }, record)?;
@@ -105,14 +106,14 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
         &self,
         base: &DynamicObject,
         record: &LeaderElectionRecord,
-    ) -> Result<Locked<DynamicObject>, ApiError> {
+    ) -> Result<LockSnapshot<DynamicObject>, ApiError> {
         comparable(base, &self.resource.kind)?;
         let object = annotated(base.clone(), record)?;
         locked(self.api.update(&object, &WriteOptions::default()).await?, &self.resource.kind)
     }
 }
 
-fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, ApiError> {
+fn locked(object: DynamicObject, kind: &str) -> Result<LockSnapshot<DynamicObject>, ApiError> {
     stored(&object, kind)?;
     let text = object.metadata.annotations.get(LEADER_ANNOTATION);
     let raw = Some(text.map_or("", String::as_str).into());
@@ -123,13 +124,13 @@ fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, Ap
             Err(error) => {
                 let key = object.key();
                 return Err(ApiError::decode(format!(
-                    "{kind} {key}: annotation {LEADER_ANNOTATION} is no record, and nobody can lead until it is mended: {error}"
+                    "{kind} {key}: annotation {LEADER_ANNOTATION} is not a valid record, so no contender can lead until it is repaired: {error}"
                 )));
             }
         },
     };
     let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
-    Ok(Locked { state: LockState { version, record, raw }, object })
+    Ok(LockSnapshot { state: LockState { version, record, raw }, object })
 }
 
 fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {
@@ -139,7 +140,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, its members in client-go's order. Missing members read as nothing, unknown ones are ignored.
+/// The record as JSON, with its fields in client-go's order. Missing fields read as defaults, and unknown fields are
+/// ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -162,7 +164,7 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
-            // Coordinated elections are held by leases.
+            // Only Leases support coordinated elections.
             ..Self::default()
         }
     }

@@ -1,4 +1,4 @@
-//! The audit of a lock as a machine: what was seen goes in, and what follows from it comes out. No I/O, no clock.
+//! The audit of a lock as a state machine. Observations go in, and findings come out. It has no I/O and no clock.
 
 mod finding;
 
@@ -11,53 +11,54 @@ use crate::{LeaderElectionRecord, LockState, Now, UNKNOWN_LEADER, Version};
 
 pub use finding::{AuditedEnd, Finding};
 
-/// Follows a lock by what others write, whoever they are, and says what they did and what cannot be safe.
+/// Follows a lock through the writes of all contenders, and reports what happened and what is unsafe.
 ///
-/// It is told of each [read](Audit::read) and of what a [watch](Audit::told) tells. What it calls unsafe is so whatever the clocks of
-/// those who contend are, by its own clock alone: a read that was sent before a write bounds when that was done, from the one side, and
-/// the news of it from the other. It misses what happens between its looks; and without a watch it tells nothing of successions, since
-/// a release may have been in between. A [`LockAuditor`](crate::LockAuditor) looks.
+/// Its input is each [read](Audit::read) and each event of a [watch](Audit::told). An unsafe finding is correct
+/// whatever the contenders' clocks show, because it uses only the auditor's own clock. A read that was sent before a
+/// write bounds the time of the write from below, and the observation of the write bounds it from above. The audit
+/// misses changes between its reads. Without a watch, it cannot judge whether a takeover was early, because an unseen
+/// release may have come first. A [`LockAuditor`](crate::LockAuditor) performs the reads.
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// Each version is told.
+    /// The watch reports each version.
     is_watched: bool,
     last_read: Option<Read>,
-    /// The last read that showed another version than the last one.
+    /// When the last read was sent that showed a version before the current one.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
-    /// The last record that had a holder, with a moment that was before its writing.
+    /// The last record with a holder, and a lower bound of the time at which it was written.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// Since when nobody holds the lock.
+    /// Since when the lock is free.
     vacant_since: Option<Duration>,
     /// How the last term ended.
     last_end: Option<AuditedEnd>,
-    /// The last terms that another one ended.
+    /// The last terms that ended by a takeover.
     past: VecDeque<LeaderElectionRecord>,
-    /// The version whose halves disagree.
+    /// The version whose halves disagree, and whether that was reported.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
 
-/// What an audit has seen in all.
+/// A summary of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditSummary {
-    /// Terms that began.
+    /// The number of terms that began.
     pub terms: usize,
     /// The longest time between two terms.
     pub longest_gap: Duration,
-    /// The longest time between two renewals, at least.
+    /// A lower bound of the longest time between two renewals.
     pub slowest_renewal: Duration,
-    /// How many findings were [unsafe](Finding::is_unsafe).
+    /// The number of [unsafe](Finding::is_unsafe) findings.
     pub unsafe_findings: usize,
 }
 
-/// A state of the lock.
+/// An observed state of the lock.
 #[derive(Debug)]
 struct Sight {
     state: Option<LockState>,
-    /// When it was written at the latest.
+    /// An upper bound of the time at which it was written.
     by: Duration,
 }
 
@@ -70,34 +71,35 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// What was said of it already.
+    /// Whether the finding was already reported for this term.
     told_skew: bool,
     told_invisible: bool,
 }
 
-/// So many terms are remembered, to see one that goes on.
+/// How many past terms are remembered, to detect one that resumes.
 const PAST: usize = 8;
 
-/// Clocks may differ by so many seconds.
+/// The tolerated clock difference in seconds.
 const SKEW: i64 = 5;
 
 impl Audit {
-    /// An audit that has seen nothing.
+    /// Creates an audit without observations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What there is to say in all.
+    /// Returns the summary so far.
     pub fn summary(&self) -> AuditSummary {
         self.summary.clone()
     }
 
-    /// The watch has ended, or does not tell of each version: from here on, reads tell what there is.
+    /// Records that the watch has ended or has skipped a version. From then on, the audit relies on reads.
     pub fn watch_is_down(&mut self) {
         self.is_watched = false;
     }
 
-    /// A read that was sent at a moment of the monotonic clock has shown this state; none if there is no lock.
+    /// Records the result of a read. `sent` is when it was sent, on the monotonic clock. `found` is `None` if the lock
+    /// does not exist.
     pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
         let version = found.map(|state| state.version.clone());
         if let Some(last) = self.last_read.take()
@@ -110,7 +112,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// A watch tells of a state; none if the lock was deleted. From then on it tells of each, until it is [down](Self::watch_is_down).
+    /// Records a watch event. `found` is `None` if the lock was deleted. From then on, the watch is expected to report
+    /// each version, until it is [down](Self::watch_is_down).
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
@@ -125,12 +128,12 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // What came before its first word, it has not told.
+        // Changes before the first event were not reported.
         self.is_watched = true;
         findings
     }
 
-    /// Halves that disagree for longer than a writer needs.
+    /// Reports halves that disagree for longer than a write needs.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;
@@ -163,7 +166,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // No renewal, and for candidates no change.
+            // Neither a renewal nor a change that candidates notice.
             state.repeated_as(found);
             return findings;
         }
@@ -214,7 +217,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // Said at its beginning.
+                // Reported when the term began.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -248,7 +251,7 @@ impl Audit {
         let holder = is.holder_identity.clone();
         let (last, end) = (self.held.take(), self.last_end.take());
         let gap = match (&last, end, self.vacant_since.take()) {
-            // It was led until its last renewal, by what is known.
+            // As far as is known, the holder led until its last renewal.
             (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
                 after.map(|after| now.monotonic.saturating_sub(after))
             }
@@ -267,7 +270,7 @@ impl Audit {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // A deletion starts the count anew.
+        // A deletion resets the count.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

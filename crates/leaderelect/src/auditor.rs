@@ -1,4 +1,4 @@
-//! Who looks at a lock for an audit.
+//! An auditor that reads and watches a lock.
 
 use std::fmt;
 use std::future::pending;
@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::watching::{Told, follow};
-use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Locked, SystemClocks};
+use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
-/// Looks on at a lock, of any kind and whoever contends for it, and tells who leads, for how long nobody does, and what cannot be safe:
-/// see [`Finding`]. It only reads and watches, so it needs no rights to write, and disturbs nobody.
+/// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. It needs
+/// only the rights to read and watch, and does not affect the contenders.
 ///
 /// # Examples
 ///
@@ -24,47 +24,47 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 /// use tokio_util::sync::CancellationToken;
 ///
 /// /// Of a `ResourceLock`, say: any kind by its name.
-/// async fn look_on(lock: impl Lock, stop: &CancellationToken) {
+/// async fn observe(lock: impl Lock, stop: &CancellationToken) {
 ///     let seen = LockAuditor::new(lock).run(stop, |finding| println!("{finding}")).await;
 ///     println!("{} terms, and {} findings that are unsafe", seen.terms, seen.unsafe_findings);
 /// }
 /// ```
 pub struct LockAuditor<L> {
-    /// What is read and watched.
+    /// The lock to observe.
     pub lock: L,
-    /// How often it is read: each second by default. More often tells more surely when something was written; at least half as often as
-    /// it is renewed tells most. Zero reads without a pause.
+    /// The interval between reads. Default: one second. A shorter interval bounds the time of a write more closely.
+    /// Half the renewal interval detects most findings. Zero reads without a pause.
     pub period: Duration,
-    /// Where the time is read and waited for.
+    /// The clocks.
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// How long a read may take.
+/// The timeout of a read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<L: Lock> LockAuditor<L> {
-    /// An auditor of that lock. Nothing happens before it [runs](Self::run).
+    /// Creates an auditor for `lock`. It does nothing until [`run`](Self::run) is called.
     pub fn new(lock: L) -> Self {
         Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Looks on until `stop` is cancelled, and tells of each finding as it comes. Reads and watches that fail are logged and tried again;
-    /// what happens meanwhile is missed.
+    /// Observes the lock until `stop` is cancelled, and reports each finding at once. Failed reads and watches are
+    /// logged and retried. Changes in the meantime are missed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends it, without a summary.
+    /// Dropping the future ends the audit without a summary.
     pub async fn run(&self, stop: &CancellationToken, mut tell: impl FnMut(&Finding)) -> AuditSummary {
         let mut audit = Audit::new();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.look_on(&mut audit, &mut tell) => {}
+            () = self.observe(&mut audit, &mut tell) => {}
         }
         audit.summary()
     }
 
-    async fn look_on(&self, audit: &mut Audit, tell: &mut impl FnMut(&Finding)) {
+    async fn observe(&self, audit: &mut Audit, tell: &mut impl FnMut(&Finding)) {
         let (to_us, mut told) = mpsc::channel(8);
         let pauses =
             BackoffConfig { base: self.period, cap: self.period.saturating_mul(16), ..BackoffConfig::default() };
@@ -108,7 +108,7 @@ impl<L: Lock> LockAuditor<L> {
                         }
                         Told::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
                         Told::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
-                        Told::Event(LockEvent::Touched) => {
+                        Told::Event(LockEvent::MaybeChanged) => {
                             audit.watch_is_down();
                             look_at = now.monotonic;
                             Vec::new()
@@ -122,12 +122,12 @@ impl<L: Lock> LockAuditor<L> {
         }
     }
 
-    async fn read(&self) -> Result<Option<Locked<L::Object>>, ApiError> {
+    async fn read(&self) -> Result<Option<LockSnapshot<L::Object>>, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
             biased;
             answer = self.lock.get() => answer,
-            () = self.clocks.sleep_until(late) => Err(ApiError::timeout("no answer in time")),
+            () = self.clocks.sleep_until(late) => Err(ApiError::timeout("no response before the timeout")),
         }
     }
 }

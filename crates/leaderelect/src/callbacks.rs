@@ -1,4 +1,4 @@
-//! What an elector calls and what it reports.
+//! Callbacks and events of an elector.
 
 use std::fmt;
 use std::future::Future;
@@ -7,11 +7,11 @@ use pintle_meta::{ApiResource, ObjectKey};
 
 use crate::{Leadership, TermEnd, Version};
 
-/// What an elector calls: the `LeaderCallbacks` of client-go.
+/// The callbacks of an elector: client-go's `LeaderCallbacks`.
 ///
-/// Each term calls `on_started_leading` once, unless it is over before anybody polls the run, and `on_stopped_leading` once after
-/// the work has ended in any way. An elector that never led calls neither. `on_new_leader` is called in order for each change of
-/// the observed holder.
+/// For each term, the elector calls `on_started_leading` once, unless the term is over before the run is polled. It
+/// calls `on_stopped_leading` once after the work has ended in any way. An elector that never led calls neither.
+/// `on_new_leader` is called in order for each change of the observed holder.
 ///
 /// # Examples
 ///
@@ -26,19 +26,20 @@ use crate::{Leadership, TermEnd, Version};
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W, T> {
-    /// The work of a leader. It is started for each term, and dropped when the term is over.
+    /// The leader's work. It starts with each term and is dropped when the term is over.
     ///
-    /// It should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work that ends by
-    /// itself ends the election; work that returns because its term is over does not.
+    /// The work should end when [`Leadership::cancelled`] returns. Until it has ended, a stopped elector keeps renewing
+    /// the term. Work that ends by itself ends the election. Work that returns because its term is over does not.
     pub on_started_leading: W,
-    /// Called after a term's work has ended, with all that [runs](Leadership::run) beside it, and told how; also when the work
-    /// panicked. When the elector is dropped, or another callback panics, it is called as soon as the work is dropped.
+    /// Called with the end of a term, after its work and all concurrent work that [runs](Leadership::run) under it have
+    /// ended, even if the work panicked. When the elector is dropped or another callback panics, it is called as soon
+    /// as the work has been dropped.
     pub on_stopped_leading: StoppedHook<T>,
-    /// Called when another holder is observed, which may be this elector itself. An empty holder means that nobody leads.
+    /// Called when a new holder is observed, which may be this elector. An empty holder means that the lock is free.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// Called with the end of a term.
+/// A callback that receives the end of a term.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>
@@ -46,7 +47,7 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Callbacks with [this work](Self::on_started_leading) of a leader, and nobody else to tell.
+    /// Creates callbacks with the given [work](Self::on_started_leading). The other callbacks do nothing.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }
@@ -58,27 +59,28 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     }
 }
 
-/// What an Event about a lock should say. Its type is `Normal`, its reason `LeaderElection`, and its message what this displays.
+/// The content of an Event about a lock. Its type is `Normal`, its reason `LeaderElection`, and its message the
+/// `Display` output of this value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
     pub kind: LeaderEventKind,
-    /// The contender that it happened to.
+    /// The identity of the contender.
     pub identity: String,
-    /// What kind of object the lock is.
+    /// The resource type of the lock.
     pub resource: ApiResource,
-    /// Which object it is.
+    /// The key of the lock.
     pub key: ObjectKey,
     /// The version in which the term began.
     pub version: Version,
 }
 
-/// What happened to a contender.
+/// The kind of a [`LeaderEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderEventKind {
     /// A term began.
     BecameLeader,
-    /// It ended.
+    /// A term ended.
     StoppedLeading,
 }
 

@@ -1,4 +1,4 @@
-//! The candidate of a coordinated election: what one publishes of itself, for the control plane to choose by.
+//! Candidates of coordinated elections.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::watching::{Events, Told, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
-/// The strategy that Kubernetes has built in: the lowest emulation version leads, of these the lowest binary version, and of
-/// these who has been there for longest. So an upgrade of a fleet does not move to new behaviour before all can follow.
+/// The built-in strategy of Kubernetes: the lowest emulation version leads, then the lowest binary version, then the
+/// oldest candidate. So during an upgrade, the fleet keeps the old behavior until all replicas support the new one.
 pub const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which is that of `v1alpha2` too. It is named like the identity of its
-/// contender, and lives beside the Lease.
+/// A `LeaseCandidate` of `coordination.k8s.io/v1beta1`, which equals `v1alpha2`. Its name is the identity of the
+/// contender, and it is in the namespace of the Lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LeaseCandidate {
     /// `apiVersion` and `kind`.
@@ -32,30 +32,32 @@ pub struct LeaseCandidate {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is to be known of the contender.
+    /// The description of the contender.
     #[serde(default)]
     pub spec: LeaseCandidateSpec,
 }
 
 pintle_meta::resource!(LeaseCandidate, "coordination.k8s.io/v1beta1", "LeaseCandidate", "leasecandidates", Namespaced);
 
-/// What is to be known of a contender.
+/// The description of a contender in a coordinated election.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCandidateSpec {
-    /// The Lease that it contends for. It never changes.
+    /// The name of the Lease. It never changes.
     pub lease_name: String,
-    /// When the control plane last asked whether it is there.
+    /// When the control plane last pinged the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_time: Option<MicroTime>,
-    /// When it last said so. After half an hour it counts as gone.
+    /// When the candidate last renewed or answered a ping. After half an hour, it counts as gone.
     pub renew_time: Option<MicroTime>,
-    /// The version of its program, such as `1.36.0`, without a `v`.
+    /// The version of the program, such as `1.36.0`, without a `v`.
     pub binary_version: String,
-    /// The version as which it behaves, not above that of the program. [`OLDEST_EMULATION_VERSION`] requires it.
+    /// The version whose behavior the program emulates. It must not exceed the binary version.
+    /// [`OLDEST_EMULATION_VERSION`] requires it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emulation_version: String,
-    /// How the holder is to be chosen: [`OLDEST_EMULATION_VERSION`], or a `domain/name` that somebody else's controller knows.
+    /// The strategy for choosing the holder: [`OLDEST_EMULATION_VERSION`], or a `domain/name` that a third-party
+    /// controller supports.
     pub strategy: String,
     /// Fields that this struct does not name.
     #[serde(flatten)]
@@ -63,7 +65,8 @@ pub struct LeaseCandidateSpec {
 }
 
 impl LeaseCandidateSpec {
-    /// A contender for that Lease, which behaves as the version that it has, to be chosen by [`OLDEST_EMULATION_VERSION`].
+    /// Creates a contender for the Lease `lease_name` with `version` as binary and emulation version, and the strategy
+    /// [`OLDEST_EMULATION_VERSION`].
     pub fn new(lease_name: &str, version: &str) -> Self {
         Self {
             lease_name: lease_name.into(),
@@ -74,18 +77,19 @@ impl LeaseCandidateSpec {
         }
     }
 
-    /// Whether the control plane waits for an answer.
+    /// Returns whether the control plane waits for an answer to a ping.
     fn is_pinged(&self) -> bool {
         self.ping_time.is_some_and(|pinged| self.renew_time.is_none_or(|renewed| renewed.0 < pinged.0))
     }
 }
 
-/// A contender of a coordinated election (KEP-4355): it publishes a [`LeaseCandidate`], keeps it fresh, and answers when the control
-/// plane asks whether it is there. client-go's `leaderelection.LeaseCandidate`, which `NewCandidate` makes.
+/// A candidate in a coordinated election (KEP-4355). It publishes a [`LeaseCandidate`], renews it, and answers pings of
+/// the control plane: client-go's `leaderelection.LeaseCandidate`, created by `NewCandidate`.
 ///
-/// An elector that is [coordinated](crate::LeaderElectionConfig::coordinated) runs beside it, with the same identity. Servers have
-/// this by the feature `CoordinatedLeaderElection`, as `v1beta1` since 1.33 and as `v1alpha2` since 1.32; to which `api` is, the
-/// object is written. The times of day of all contenders and of the control plane have to agree to a few seconds, as told there.
+/// Run it next to a [coordinated](crate::LeaderElectionConfig::coordinated) elector with the same identity. The server
+/// needs the feature gate `CoordinatedLeaderElection`. The API is `v1beta1` since 1.33 and `v1alpha2` since 1.32; the
+/// object is written in the version of `api`. The clocks of all contenders and of the control plane must agree to
+/// within a few seconds, as explained there.
 ///
 /// # Examples
 ///
@@ -113,37 +117,37 @@ impl LeaseCandidateSpec {
 /// ```
 #[derive(Debug)]
 pub struct Candidate<A> {
-    /// Reads, writes and watches the candidate.
+    /// The API to read, write and watch the candidate.
     pub api: A,
-    /// Which object it is. It is created if it does not exist, and again if it is deleted.
+    /// The key of the object. The object is created if it does not exist, and recreated if it is deleted.
     pub key: ObjectKey,
-    /// What is published. The two times are not taken from here.
+    /// The published description. Its two times are ignored.
     pub spec: LeaseCandidateSpec,
-    /// Where the time is read and waited for.
+    /// The clocks.
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// How often it is renewed unasked: client-go's `requeueInterval`.
+/// The interval between renewals without a ping: client-go's `requeueInterval`.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
 
-/// How often it is looked for a ping while no watch tells of one. The control plane waits for 5 s.
+/// The interval between polls for a ping while there is no watch. The control plane waits for 5 s.
 const POLL: Duration = Duration::from_secs(2);
 
-/// How long a request may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidate<A> {
-    /// The contender `identity`, for a Lease in `namespace`. Nothing happens before it [runs](Self::run).
+    /// Creates the candidate `identity` for a Lease in `namespace`. It does nothing until [`run`](Self::run) is called.
     pub fn new(api: A, namespace: &str, identity: &str, spec: LeaseCandidateSpec) -> Self {
         Self { api, key: ObjectKey::new(namespace, identity), spec, clocks: Arc::new(SystemClocks::new()) }
     }
 
-    /// Is a candidate, until `stop` is cancelled. The object stays, and expires half an hour after it was last renewed. What fails
-    /// is tried again, later each time, and logged.
+    /// Runs the candidate until `stop` is cancelled. The object is not deleted; it expires half an hour after its last
+    /// renewal. Failed requests are logged and retried with growing pauses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is as good as a stop.
+    /// Dropping the future has the same effect as cancelling `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
         tokio::select! {
             biased;
@@ -192,7 +196,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // Unless the server has asked for patience.
+                    // While requests fail, keep the pause that the server may have asked for.
                     Told::Event(()) if !failing => look_at = Duration::ZERO,
                     Told::Event(()) => {}
                 },
@@ -202,7 +206,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Looks after the object, and says whether it was written: because it was missing, pinged, or `due`.
+    /// Reads the object and writes it if it is missing, pinged, or `due`. Returns whether it was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -219,7 +223,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// The object as it is to be written now.
+    /// Returns the object to write now.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {
@@ -227,7 +231,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             ..LeaseCandidate::default()
         });
         let LeaseCandidateSpec { ping_time, other, .. } = found.spec;
-        // An answer is later than the question, even if the clocks of the two differ.
+        // The answer must be later than the ping, even if the two clocks differ.
         let answer = ping_time.and_then(|pinged| pinged.0.checked_add(TimePrecision::Micros.step()).ok());
         let wall = self.clocks.now().wall;
         let renew_time = Some(TimePrecision::Micros.cut(answer.map_or(wall, |answer| answer.max(wall))));
@@ -238,17 +242,17 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Gives up what takes too long, so that the next try may have a better connection.
+    /// Cancels a request that takes too long. The next attempt may use a better connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
             biased;
             answer = request => answer,
-            () = self.clocks.sleep_until(late) => Err(ApiError::timeout("no answer in time")),
+            () = self.clocks.sleep_until(late) => Err(ApiError::timeout("no response before the timeout")),
         }
     }
 
-    /// Tells when there is something to do.
+    /// Watches for pings and for the deletion of the object.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
         let asks = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),

@@ -1,4 +1,4 @@
-//! Futures whose panic is a value.
+//! Futures that return a panic as a value.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::thread;
 
-/// Catches the panic of `work`, which is dropped then.
+/// Catches a panic of `work` and then drops it.
 pub(crate) async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -1,4 +1,4 @@
-//! The clocks of a process, and deadlines on all of them.
+//! Clocks, and deadlines on all of them.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,23 +7,23 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// What the clocks of a process show at one moment.
+/// A reading of all clocks of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since some fixed moment, on a clock that nobody sets and that goes on while the machine is suspended.
+    /// Time since a fixed moment, on a clock that is never set and that runs during a suspend.
     pub boot: Duration,
-    /// Time since some fixed moment, on a clock that nobody sets and that stands still while the machine is suspended.
+    /// Time since a fixed moment, on a clock that is never set and that stops during a suspend.
     pub monotonic: Duration,
-    /// The time of day, which may jump either way.
+    /// The time of day, which can jump forward or back.
     pub wall: Timestamp,
 }
 
-/// The moment until which a term holds.
+/// The moment at which a term ends.
 ///
-/// It passes on whichever clock reaches it first, and so errs on the safe side. While a machine is suspended, its monotonic clock
-/// stands still and the other two do not; while a virtual machine is paused, none may move but the time of day, which is put
-/// right afterwards. So a leader that wakes up finds its deadline passed before it does anything. A wall clock that is set
-/// forward may end a term early; one that is set back never makes it longer.
+/// A deadline passes on whichever clock reaches it first, which is the safe side. During a suspend, the monotonic clock
+/// stops and the other two run. While a virtual machine is paused, possibly all clocks stop, and only the time of day
+/// is corrected afterwards. So a leader that wakes up finds its deadline passed before it acts. A time of day that is
+/// set forward can end a term early. One that is set back never extends a term.
 ///
 /// # Examples
 ///
@@ -43,18 +43,18 @@ pub struct Now {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The moment on the clock that goes on while the machine is suspended.
+    /// The moment on the clock that runs during a suspend.
     pub boot: Duration,
-    /// The moment on the clock that does not.
+    /// The moment on the monotonic clock.
     pub monotonic: Duration,
-    /// The moment by the time of day.
+    /// The moment in the time of day.
     pub wall: Timestamp,
 }
 
 impl Deadline {
     const NEVER: Self = Self { boot: Duration::MAX, monotonic: Duration::MAX, wall: Timestamp::MAX };
 
-    /// The moment `span` after `start`, on each clock.
+    /// Returns the deadline `span` after `start`, on each clock.
     pub fn after(start: Now, span: Duration) -> Self {
         let wall = SignedDuration::try_from(span).ok().and_then(|span| start.wall.checked_add(span).ok());
         Self {
@@ -64,28 +64,28 @@ impl Deadline {
         }
     }
 
-    /// A moment on the monotonic clock alone: for what may wait while the machine sleeps.
+    /// Returns a deadline on the monotonic clock alone, for waits that may pause during a suspend.
     pub fn monotonic(at: Duration) -> Self {
         Self { monotonic: at, ..Self::NEVER }
     }
 
-    /// Whether the deadline has been reached on any clock.
+    /// Returns whether any clock has reached the deadline.
     pub fn has_passed(&self, now: Now) -> bool {
         self.remaining(now).is_zero()
     }
 
-    /// The time left: the least that any clock shows. Zero once the deadline has passed on one of them.
+    /// Returns the time left: the minimum over all clocks. Zero once any clock has reached the deadline.
     pub fn remaining(&self, now: Now) -> Duration {
         let wall = Duration::try_from(self.wall.duration_since(now.wall)).unwrap_or_default();
         self.boot.saturating_sub(now.boot).min(self.monotonic.saturating_sub(now.monotonic)).min(wall)
     }
 
-    /// Whether only the monotonic clock can reach it.
+    /// Returns whether the deadline is on the monotonic clock alone.
     fn is_monotonic(&self) -> bool {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Passes as soon as one of the two does.
+    /// Returns a deadline that passes as soon as one of the two does.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -95,28 +95,28 @@ impl Deadline {
     }
 }
 
-/// How long a sleeper may overlook that the machine was suspended or its time of day set: timers do not tell.
+/// The longest sleep between two checks of the clocks. Timers do not notice a suspend or a change of the time of day.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The same where only the monotonic clock matters, which timers follow.
+/// The same for deadlines on the monotonic clock alone, which timers follow.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
-/// Where an elector reads the time, and waits for it.
+/// The clocks of an elector.
 pub trait Clocks: fmt::Debug + Send + Sync + 'static {
-    /// Reads the clocks. `boot` and `monotonic` never decrease. Electors read them often, also where they drive each other's terms, so this
-    /// returns at once.
+    /// Reads the clocks. `boot` and `monotonic` must never decrease. Electors call this often, also from tasks that
+    /// several of them share, so it must return at once.
     fn now(&self) -> Now;
 
-    /// Waits until `deadline` has passed on some clock; at once if it has. It may wake late, and never early: an elector reads
-    /// the clocks again before it acts.
+    /// Waits until `deadline` has passed on any clock. Returns at once if it has. It may wake late, but must never wake
+    /// early. An elector reads the clocks again before it acts.
     ///
-    /// By default it sleeps on tokio's clock and looks at the clocks once a second: after a suspend, or when the time of
-    /// day was set, the sleeper wakes within a second. For a [monotonic](Deadline::monotonic) deadline it looks every ten seconds, so
-    /// a clock whose `monotonic` is not tokio's should bring a method of its own.
+    /// The default implementation sleeps on tokio's clock and reads the clocks once a second. So after a suspend or a
+    /// change of the time of day, it wakes within a second. For a [monotonic](Deadline::monotonic) deadline, it reads
+    /// the clocks every ten seconds. Clocks whose `monotonic` is not tokio's should override this method.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let longest = if deadline.is_monotonic() { LONGEST_MONOTONIC_NAP } else { LONGEST_NAP };
@@ -130,17 +130,17 @@ pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The clocks of this machine. The monotonic one is tokio's: where that is paused, so is this.
+/// The clocks of this machine. The monotonic clock is tokio's, and pauses when tokio's clock is paused.
 ///
-/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems it is the monotonic clock again, so there a suspended
-/// machine is noticed by its time of day alone.
+/// On Linux and Android, `boot` is `CLOCK_BOOTTIME`. On other systems, it is the monotonic clock, so only the time of
+/// day reveals a suspend.
 #[derive(Debug)]
 pub struct SystemClocks {
     start: Instant,
 }
 
 impl SystemClocks {
-    /// Clocks of which the monotonic one counts from now.
+    /// Creates clocks whose monotonic clock starts at zero now.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_has_what_the_clock_leaves_that_runs_out_first() {
+    fn deadline_passes_on_the_first_clock_to_reach_it() {
         let deadline = Deadline::after(at(500, 100, 1_000), Duration::from_secs(10));
         for (now, left) in [
             (at(501, 101, 1_001), 9),
@@ -188,7 +188,7 @@ mod tests {
             // Suspended for eight seconds; the time of day was set back meanwhile.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // A virtual machine that was paused.
+            // A paused virtual machine.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),
@@ -199,18 +199,18 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_on_the_monotonic_clock_lets_the_others_run() {
+    fn monotonic_deadline_ignores_other_clocks() {
         let deadline = Deadline::monotonic(Duration::from_secs(10));
         assert!(!deadline.has_passed(at(1_000_000, 9, 1_000_000)) && deadline.has_passed(at(0, 10, 0)));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_clock_that_counts_suspends_is_that_of_the_kernel() {
+    fn boot_clock_matches_the_kernel_uptime() {
         let told = || std::fs::read_to_string("/proc/uptime").unwrap();
         let seconds = |told: String| told.split_whitespace().next().unwrap().parse::<f64>().unwrap();
         let (before, read) = (seconds(told()), since_boot().unwrap().as_secs_f64());
-        // The kernel tells hundredths.
+        // The kernel prints hundredths of a second.
         assert!(before - 0.02 <= read && read <= seconds(told()) + 0.02, "{before} {read}");
     }
 }

@@ -1,4 +1,4 @@
-//! What can be configured of an elector.
+//! The configuration of an elector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use thiserror::Error;
 
 use crate::{Clocks, LeaderEvent, SystemClocks};
 
-/// How far a candidate's pause may grow beyond the retry period, as a share of it.
+/// The jitter of a candidate's pause, as a fraction of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
 
-/// How an elector contends: the `LeaderElectionConfig` of client-go, with the defaults of the core components.
+/// The configuration of an elector: client-go's `LeaderElectionConfig`, with the defaults of the Kubernetes core
+/// components.
 ///
-/// A candidate takes over once it has seen the record unchanged for the `lease_duration` that the record states. A leader's
-/// work ends `renew_deadline` after the sending of the last renewal that was stored. The difference of the two, 5 s by
-/// default, is the margin for clocks of different rates.
+/// A candidate takes over once the record has not changed for the `lease_duration` that the record states. A leader's
+/// work ends `renew_deadline` after the last stored renewal was sent. The difference between the two (5 s by default)
+/// is the margin for clocks with different rates.
 ///
 /// # Examples
 ///
@@ -33,66 +34,71 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// ```
 #[derive(Clone)]
 pub struct LeaderElectionConfig {
-    /// The name of this contender. It has to be unique for each start of each process: two contenders of one name both lead.
+    /// The identity of this contender. It must be unique for each start of each process. Two contenders with the same
+    /// identity can both lead.
     pub identity: String,
-    /// For how long a candidate has to see no change before it takes over. Published in whole seconds, rounded up.
+    /// How long a candidate must see no change before it takes over. Published in whole seconds, rounded up.
     pub lease_duration: Duration,
-    /// How long a term outlives the sending of its last stored renewal. Renewals count once a second at most, so it is to be longer than
-    /// a second and a `retry_period`.
+    /// How long a term lasts after its last stored renewal was sent. At most one renewal per second counts, so this
+    /// should exceed one second plus `retry_period`.
     pub renew_deadline: Duration,
-    /// The pause between renewals, and the least pause between a candidate's tries.
+    /// The pause between renewals, and the shortest pause between a candidate's attempts.
     pub retry_period: Duration,
-    /// Whether the lock is released when the work has ended, so that a successor need not wait. True by default, which is safe
-    /// here since the lock is never released while the work runs. What is given up for [another one](crate::LossReason::Preferred) is
-    /// released in any case.
+    /// Whether the elector releases the lock when the work has ended, so that a successor does not have to wait.
+    /// Default: `true`. This is safe because the lock is never released while the work runs. A lock that is given up
+    /// for a [preferred holder](crate::EndReason::Preferred) is always released.
     pub release_on_cancel: bool,
-    /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
-    /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait; nor does it wait for what another
-    /// elector of this process has permitted.
+    /// Whether a record with this identity that another elector wrote counts as its own. Default: `false`, because the
+    /// record may belong to a process that still runs. If `true`, a restart with a fixed identity does not wait, not
+    /// even for permits of another elector in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate that finds a lock deleted which it has seen, or another one in its place, waits for a lease duration from
-    /// then on. True by default: its holder may not have noticed yet, and works until `renew_deadline` after the sending of its last
-    /// renewal, which came before the deletion. One that never saw the lock does not wait, nor does one that led by it to its end.
-    pub wait_out_deleted: bool,
-    /// Whether the control plane says who leads, to which each contender is a [`Candidate`](crate::Candidate) of
-    /// this `identity`. False by default. If true, the elector neither creates the lock nor takes it from anyone: it leads once
-    /// the lock names it. When the lock says that another one is preferred, the term is not renewed any more, its work is asked to end,
-    /// and then the lock is given up. The control plane counts from the time of day at which a renewal says that it was sent, so the times
-    /// of day have to agree, with its own, to less than `lease_duration` less `renew_deadline`, or two may lead.
+    /// Whether a candidate waits for a lease duration after it finds a lock deleted or replaced that it has seen.
+    /// Default: `true`. The holder may not have noticed, and works until `renew_deadline` after its last renewal was
+    /// sent, which was before the deletion. A candidate that never saw the lock does not wait. Nor does a former leader
+    /// that held the lock to its end.
+    pub wait_after_deletion: bool,
+    /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The
+    /// candidate of this elector has the same `identity`. If `true`, the elector neither creates the lock nor takes it
+    /// from another holder. It leads once the lock names it. When the lock names another preferred holder, the elector
+    /// stops renewing, asks the work to end, and then gives the lock up. The control plane counts from the time of day
+    /// stated in a renewal. So the clocks of the contenders and of the control plane must agree to within
+    /// `lease_duration` minus `renew_deadline`; otherwise two can lead.
     pub coordinated: bool,
-    /// The seed of the jitter; none for a random one.
+    /// The seed of the jitter. `None` for a random seed.
     pub seed: Option<u64>,
-    /// Who is told how the election goes, from the making of the elector until it is dropped. None: nobody. Each metric has the
-    /// label `name`, which is that of the lock:
+    /// The metrics provider for this elector, used until the elector is dropped. `None` disables metrics. Each metric
+    /// has the label `name`, the name of the lock:
     ///
-    /// | name | kind | says |
+    /// | name | kind | value |
     /// |---|---|---|
     /// | `leader_election_master_status` | gauge | whether this elector leads |
-    /// | `leader_election_slowpath_total` | counter | renewals that had to read the lock first |
-    /// | `leader_election_terms_total` | counter | terms that began; not in client-go, as all below |
-    /// | `leader_election_term_ends_total` | counter | terms that ended, by the label `reason` too: a [`LossReason`](crate::LossReason) |
-    /// | `leader_election_validity_seconds` | gauge | how long the term lasts without another renewal; 0 without one |
-    /// | `leader_election_renewals_total` | counter | renewals that moved a deadline |
-    /// | `leader_election_renewal_duration_seconds` | histogram | how long these took, from their sending |
-    /// | `leader_election_malformed_records_total` | counter | answers about the lock that could not be read; logged once in a row |
+    /// | `leader_election_slowpath_total` | counter | renewals that read the lock first |
+    /// | `leader_election_terms_total` | counter | terms that began; this and the following metrics are not in client-go |
+    /// | `leader_election_term_ends_total` | counter | terms that ended; the additional label `reason` is an [`EndReason`](crate::EndReason) |
+    /// | `leader_election_validity_seconds` | gauge | remaining time of the term without another renewal; 0 without a term |
+    /// | `leader_election_renewals_total` | counter | renewals that extended a deadline |
+    /// | `leader_election_renewal_duration_seconds` | histogram | duration of these renewals, from when they were sent |
+    /// | `leader_election_malformed_records_total` | counter | responses with an unreadable record; consecutive ones are logged once |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// Is called at each term's beginning and end, so that it can record an Event about the lock: client-go's `RecordEvent`.
+    /// Called at the beginning and end of each term, for example to record an Event about the lock: client-go's
+    /// `RecordEvent`.
     pub events: Option<EventHook>,
-    /// Where the time is read and waited for.
+    /// The clocks.
     pub clocks: Arc<dyn Clocks>,
 }
 
-/// Called with what is worth an Event.
+/// Receives the events of an elector.
 pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
-/// Where the electors of a lock report: client-go's locks have their recorder in the same way.
+/// The metrics provider and event hook of a lock, similar to the event recorder of client-go's locks.
 ///
-/// An elector uses what its [`LeaderElectionConfig`] names, and the observers of its [`Lock`](crate::Lock) for what that leaves at `None`.
+/// An elector prefers the settings of its [`LeaderElectionConfig`]. For those that are `None`, it uses the observers of
+/// its [`Lock`](crate::Lock).
 #[derive(Clone, Default)]
 pub struct Observers {
-    /// As [`LeaderElectionConfig::metrics`].
+    /// See [`LeaderElectionConfig::metrics`].
     pub metrics: Option<Arc<dyn Provider>>,
-    /// As [`LeaderElectionConfig::events`].
+    /// See [`LeaderElectionConfig::events`].
     pub events: Option<EventHook>,
 }
 
@@ -106,7 +112,7 @@ impl fmt::Debug for Observers {
 }
 
 impl Default for LeaderElectionConfig {
-    /// A contender with [an identity of its own](unique_identity) and the default durations: 15 s, 10 s and 2 s.
+    /// Returns a configuration with a [unique identity](unique_identity) and the default durations: 15 s, 10 s and 2 s.
     fn default() -> Self {
         Self {
             identity: unique_identity(),
@@ -115,7 +121,7 @@ impl Default for LeaderElectionConfig {
             retry_period: Duration::from_secs(2),
             release_on_cancel: true,
             reuse_identity: false,
-            wait_out_deleted: true,
+            wait_after_deletion: true,
             coordinated: false,
             seed: None,
             metrics: None,
@@ -134,7 +140,7 @@ impl fmt::Debug for LeaderElectionConfig {
             .field("retry_period", &self.retry_period)
             .field("release_on_cancel", &self.release_on_cancel)
             .field("reuse_identity", &self.reuse_identity)
-            .field("wait_out_deleted", &self.wait_out_deleted)
+            .field("wait_after_deletion", &self.wait_after_deletion)
             .field("coordinated", &self.coordinated)
             .finish_non_exhaustive()
     }
@@ -145,7 +151,7 @@ impl LeaderElectionConfig {
     ///
     /// # Errors
     ///
-    /// The first rule that is broken.
+    /// Returns the first rule that is broken.
     pub fn validate(&self) -> Result<(), InvalidConfig> {
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
         if lease <= renew {
@@ -169,14 +175,14 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// What is allowed but rarely wanted: a sentence for a log each.
+    /// Returns a warning for each setting that is allowed but rarely intended.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
         if renew.saturating_add(retry) >= lease {
             warnings.push(format!(
-                "renew deadline {renew:?} and retry period {retry:?} leave nothing of the lease duration {lease:?} for \
-                 clocks of different rates and for work that is slow to end"
+                "renew deadline {renew:?} and retry period {retry:?} leave no margin in the lease duration {lease:?} for \
+                 clocks of different rates and for work that ends slowly"
             ));
         }
         if retry < Duration::from_secs(1) {
@@ -193,13 +199,13 @@ impl LeaderElectionConfig {
         warnings
     }
 
-    /// The lease duration as it is published.
+    /// Returns the lease duration as published, in whole seconds.
     pub(crate) fn published_seconds(&self) -> Option<i32> {
         let whole = self.lease_duration.as_secs().saturating_add(u64::from(self.lease_duration.subsec_nanos() > 0));
         i32::try_from(whole).ok()
     }
 
-    /// The pauses between a candidate's tries: all alike but for jitter.
+    /// Returns the constant pause between a candidate's attempts, with jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig {
@@ -207,37 +213,38 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // Whoever waits for longer than that finds a dead leader late.
+            // A longer wait would delay the detection of a dead leader.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
     }
 
-    /// The pauses between failing watches of the lock.
+    /// Returns the pauses between failed watches of the lock.
     pub(crate) fn watch_retries(&self) -> BackoffConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// The seed, or a random one.
+    /// Returns the seed, or a random one.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// How long one request may take, so that a hung one never costs the term.
+    /// Returns the timeout of one request. It is short enough that one hung request never costs the term.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 3
     }
 }
 
-/// A name that no other start of any process has: the host's name, which in a pod is the pod's, and a random number.
+/// Returns an identity that is unique for each process start: the host name (in a pod, the pod's name) and a random
+/// number.
 pub fn unique_identity() -> String {
-    let told = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(told);
-    let host = host.or_else(|| std::env::var("HOSTNAME").ok().and_then(told));
+    let non_empty = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(non_empty);
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok().and_then(non_empty));
     format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
 }
 
-/// Which rule a [`LeaderElectionConfig`] breaks.
+/// The rule that a [`LeaderElectionConfig`] breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidConfig {
@@ -249,7 +256,7 @@ pub enum InvalidConfig {
         /// The renew deadline.
         renew: Duration,
     },
-    /// Not even one retry would fit.
+    /// The deadline leaves no time for a retry.
     #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
     RenewNotAboveRetry {
         /// The renew deadline.
@@ -257,7 +264,7 @@ pub enum InvalidConfig {
         /// The retry period.
         retry: Duration,
     },
-    /// It would try without a pause.
+    /// Retries would have no pause.
     #[error("retry_period must be greater than zero")]
     ZeroRetry,
     /// Leases are published in whole seconds.
@@ -266,18 +273,18 @@ pub enum InvalidConfig {
         /// The lease duration.
         lease: Duration,
     },
-    /// It does not fit the field.
+    /// The duration does not fit the field of the Lease.
     #[error("lease_duration {lease:?} exceeds the 2147483647 s that a Lease can state")]
     LeaseTooLong {
         /// The lease duration.
         lease: Duration,
     },
-    /// A vacant lock has an empty holder.
+    /// An empty holder means that the lock is free.
     #[error("identity must not be empty")]
     NoIdentity,
-    /// A control plane writes Leases, and an annotation has no room for its wishes.
+    /// The control plane chooses leaders by writing Leases, and an annotation has no field for the preferred holder.
     #[error(
-        "coordinated needs a lock that is a Lease alone; {kind} {key} is none: use leases, or set coordinated to false"
+        "coordinated requires a Lease as the lock, but {kind} {key} is not one: use leases, or set coordinated to false"
     )]
     CoordinatedWithoutLease {
         /// The kind of the object that holds the lock.
@@ -285,10 +292,10 @@ pub enum InvalidConfig {
         /// The object.
         key: ObjectKey,
     },
-    /// The control plane chooses one holder, so it would give all shards to one replica.
-    #[error("shards cannot be coordinated: each replica takes its share itself; set coordinated to false")]
+    /// The control plane chooses one holder, which would get all shards.
+    #[error("shards cannot be coordinated, because each replica claims its own share: set coordinated to false")]
     CoordinatedShards,
-    /// The [labels](crate::LeaderElectorsConfig::labels) of many electors cannot be those of a lease.
+    /// The [labels](crate::LeaseGroupConfig::labels) of a group are not valid labels.
     #[error("labels: {0}")]
     Labels(InvalidSelector),
 }
@@ -306,10 +313,10 @@ mod tests {
             retry_period: millis(retry),
             ..LeaderElectionConfig::default()
         };
-        let told = config.validate().map_or_else(|error| error.to_string(), |()| String::new());
+        let error = config.validate().map_or_else(|error| error.to_string(), |()| String::new());
         assert!(
-            told.starts_with(expected) && told.is_empty() == expected.is_empty(),
-            "{lease} {renew} {retry}: {told}"
+            error.starts_with(expected) && error.is_empty() == expected.is_empty(),
+            "{lease} {renew} {retry}: {error}"
         );
     }
 
@@ -330,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_never_made_twice() {
+    fn unique_identity_differs_on_each_call() {
         let (one, other) = (unique_identity(), unique_identity());
         assert_ne!(one, other);
         assert!(!one.starts_with('_') && !one.contains('\n'), "{one:?}");
     }
 
     #[test]
-    fn the_published_duration_is_never_shorter_than_the_guarded_one() {
+    fn published_duration_is_rounded_up() {
         let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
         let second = Duration::from_secs(1);
         for (lease, published) in [
@@ -354,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seldom_meant_is_warned_about() {
+    fn unusual_durations_produce_warnings() {
         let seconds = Duration::from_secs;
         assert!(
             LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() }.warnings().is_empty()
@@ -368,7 +375,7 @@ mod tests {
         };
         assert_eq!(tight.warnings().len(), 1);
         let for_ever = LeaderElectionConfig { renew_deadline: Duration::MAX, ..tight.clone() };
-        assert_eq!(for_ever.warnings().len(), 2, "it is no valid one, and can be asked");
+        assert_eq!(for_ever.warnings().len(), 2, "an invalid configuration also has warnings");
         let (lease_duration, renew_deadline) = (seconds(10), Duration::from_millis(9_500));
         let retry_period = Duration::from_millis(500);
         let tight = LeaderElectionConfig { lease_duration, renew_deadline, retry_period, ..tight };
@@ -376,7 +383,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next renewal that counts may come at the very end.
+        // The next effective renewal can arrive at the very end.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

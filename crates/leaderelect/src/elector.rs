@@ -1,4 +1,4 @@
-//! The elector: it runs the work of the leader, while another task drives the machine.
+//! The elector. It runs the leader's work, while a separate task drives the machine.
 
 use std::fmt;
 use std::future::Future;
@@ -21,11 +21,11 @@ use crate::shell::{Contest, Notice, Shell};
 use crate::status::Observed;
 use crate::watching::{follow, map};
 use crate::{
-    ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
-    LeadershipLost, Lock, LossReason, Observers, TermEnd,
+    ElectionStatus, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
+    Leadership, LeadershipLost, Lock, Observers, TermEnd,
 };
 
-/// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
+/// Contends for a lock and runs the leader's work: client-go's `LeaderElector`.
 ///
 /// # Examples
 ///
@@ -41,34 +41,34 @@ use crate::{
 /// {
 ///     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
 ///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
-///     let status = elector.status(); // for health checks and others that ask
+///     let status = elector.status(); // for health checks
 ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
 ///     let last_term = elector.run(&stop, work).await;
-///     println!("the last term ended so: {last_term:?}; {:?} leads now", status.leader());
+///     println!("the last term: {last_term:?}; {:?} leads now", status.leader());
 ///     Ok(())
 /// }
 /// ```
 ///
-/// The example of [`Lock`] runs a whole election.
+/// The example of [`Lock`] runs a complete election.
 pub struct LeaderElector<L: Lock> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The shell that it shares with others; none for one of its own.
+    /// The shell shared with other electors. `None` if this elector starts its own.
     shell: Option<Arc<Shell<L>>>,
-    /// Who should have the lock, where that is said; it is looked at whenever that changes.
+    /// The preferred holder, for locks that have one. The elector reacts to each change.
     preference: Option<watch::Receiver<Preference>>,
-    /// The last term, if the run was dropped, or panicked, before all that it had permitted had ended.
+    /// The last term, if its run was dropped or panicked before the work and permits of the term had ended.
     unfinished: Option<TermHandle>,
 }
 
 impl<L: Lock> LeaderElector<L> {
-    /// An elector for `lock`. Nothing happens before it [runs](LeaderElector::run).
+    /// Creates an elector for `lock`. It does nothing until [`run`](LeaderElector::run) is called.
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks, also together with the lock.
+    /// The first rule that `config` breaks, including rules about the lock.
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         if config.coordinated && !lock.can_be_coordinated() {
@@ -80,7 +80,7 @@ impl<L: Lock> LeaderElector<L> {
         Ok(Self::of(lock, config, None))
     }
 
-    /// An elector of a valid configuration.
+    /// Creates an elector from a valid configuration.
     pub(crate) fn of(lock: L, mut config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
         let Observers { metrics, events } = lock.observers();
         config.metrics = config.metrics.or(metrics);
@@ -90,37 +90,37 @@ impl<L: Lock> LeaderElector<L> {
         let mut elector = Self { lock: Arc::new(lock), config, observed, metrics, shell, preference, unfinished };
         elector.metrics = elector.config.metrics.clone().map(|provider| {
             let provider = CatchPanic::new(provider, |panic| {
-                tracing::error!(panic, "the metrics of an elector panicked, and are told nothing more");
+                tracing::error!(panic, "the metrics provider of an elector panicked; its metrics are disabled");
             });
             Arc::new(Instruments::new(&provider, elector.lock.key().name(), elector.status()))
         });
         elector
     }
 
-    /// What this elector knows, for others to ask.
+    /// Returns a handle for reading the state of the election, for example from a health check.
     pub fn status(&self) -> ElectionStatus {
         ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends, works for as long as it leads, and contends again when a term is lost, until `stop` is cancelled or the work ends by
-    /// itself: by a value, an error or a panic. Returns how the last term ended; none when there was none. Whoever wants to
-    /// contend again then calls it again.
+    /// Contends for the lock and runs the work while it leads. When a term is lost, it contends again. It returns when
+    /// `stop` is cancelled, or when the work ends by itself with a value, an error or a panic. Returns how the last
+    /// term ended, or `None` if there was no term. To contend again, call it again.
     ///
-    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has. Then the elector waits until all
-    /// [permits](Leadership::permit) and all else that [runs](Leadership::run) under the term have ended, or their deadline has passed,
-    /// and tries for at most `renew_deadline` to release the lock. If the term is lost before the work has ended, the work is
-    /// dropped.
+    /// When `stop` is cancelled, the elector asks the work to end, and renews the term until it has. Then it waits
+    /// until all [permits](Leadership::permit) and all other work that [runs](Leadership::run) under the term have
+    /// ended, or their deadline has passed. It tries for at most `renew_deadline` to release the lock. If the term is
+    /// lost before the work has ended, the work is dropped.
     ///
     /// # Panics
     ///
-    /// If a callback other than the work panics, or the lock does. The lock is not released then, and expires. The next run of this
-    /// elector waits for permits and work beside it, as after one that was dropped.
+    /// If a callback other than the work panics, or the lock does. The lock is then not released and expires. The next
+    /// run of this elector waits for permits and concurrent work, as after a dropped run.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and ends the election at once, without a release: a successor has to wait for the
-    /// lock to expire. Nobody waits for permits and work beside it, which have until the deadline, but for the next run of this
-    /// elector.
+    /// Dropping the future drops the work and ends the election at once, without a release. A successor has to wait for
+    /// the lock to expire. Permits and concurrent work have until the deadline. Only the next run of this elector waits
+    /// for them.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -133,7 +133,7 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// Like [`LeaderElector::run`], but for one term at most: client-go's `Run`.
+    /// Like [`LeaderElector::run`], but for at most one term: client-go's `Run`.
     ///
     /// # Panics
     ///
@@ -170,13 +170,13 @@ impl<L: Lock> LeaderElector<L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = last.close(LossReason::Abandoned) => self.unfinished = None,
+                () = last.close(EndReason::Dropped) => self.unfinished = None,
             }
         }
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // It has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
+        // A separate task renews the term, so that work that blocks its thread does not stop the renewals.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -201,24 +201,23 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // A term may be over before anybody polls for it: then nothing is begun.
-            // Boxed: it may be large, and each future that awaits it would have room for it twice, up to that of the caller.
+            // If the term ended before the first poll, the work never starts.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
-            let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
+            let asked = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, asked);
-            if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
+            if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // What others still do under the term is part of its work.
+            // Concurrent work under the term is part of the term.
             let closed = meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
-            // If a callback panicked meanwhile, or the contest did, the next run waits.
+            // If a callback or the contest panicked, the next run waits.
             if let Ok(Some(())) = closed {
                 self.unfinished = None;
             }
             closed.unwrap_or_else(|panic| resume_unwind(panic));
-            let (recorded, told) = term.tell(&end);
+            let (recorded, told) = term.report_end(&end);
             if let Err(panic) = recorded.and(told) {
                 resume_unwind(panic);
             }
@@ -228,7 +227,7 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // Without an answer and without a panic, the runtime comes to its end.
+            // No answer and no panic: the runtime is shutting down.
             Err(_) => {
                 if let Some(panic) = place.fell_over().await {
                     resume_unwind(Box::new(panic));
@@ -238,12 +237,12 @@ impl<L: Lock> LeaderElector<L> {
         last
     }
 
-    /// The elector that is told who should have its lock.
+    /// Returns the elector with a source for the preferred holder.
     pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
         Self { preference: Some(preference), ..self }
     }
 
-    /// A shell for this elector alone, which watches its lock.
+    /// Starts a shell for this elector alone, which watches its lock.
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
@@ -253,7 +252,7 @@ impl<L: Lock> LeaderElector<L> {
         }))
     }
 
-    /// The event of a term's beginning.
+    /// Creates the event for the beginning of a term.
     fn event(&self, leadership: &Leadership) -> LeaderEvent {
         LeaderEvent {
             kind: LeaderEventKind::BecameLeader,
@@ -274,8 +273,9 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work`, and tells of new leaders meanwhile. None if the contest is over, which happens by a panic only. If the telling
-/// panics, the work is dropped before that goes on: should it panic as well, it is not on the way of the first, which would end the process.
+/// Waits for `work` and reports new leaders in the meantime. Returns `None` if the contest has ended, which only a
+/// panic causes. If `new_leader` panics, `work` is dropped before the panic resumes. A second panic from that drop
+/// would otherwise abort the process.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -288,34 +288,34 @@ async fn meanwhile<F: Future>(
             output = &mut work => return Ok(Some(output)),
             notice = notices.recv() => match notice {
                 Some(Notice::NewLeader(identity)) => catch_unwind(AssertUnwindSafe(|| new_leader(identity)))?,
-                // A term begins only after this one's end was told.
+                // The machine starts the next term only after the end of this one was reported.
                 Some(Notice::Started(_)) | None => return Ok(None),
             },
         }
     }
 }
 
-/// What became of a term, by what became of its work.
+/// Derives the end of a term from the outcome of its work.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
-    asked: Option<LossReason>,
+    asked: Option<EndReason>,
 ) -> TermEnd<T> {
     let (reason, work) = match ended {
-        None => (LossReason::Abandoned, None),
+        None => (EndReason::Dropped, None),
         Some(Ok(Err(lost))) => (lost.reason, None),
-        Some(Ok(Ok(output))) => (asked.unwrap_or(LossReason::Completed), Some(Ok(output))),
-        Some(Err(panic)) => (LossReason::Panicked, Some(Err(panic))),
+        Some(Ok(Ok(output))) => (asked.unwrap_or(EndReason::Completed), Some(Ok(output))),
+        Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // Work may see the end of its term before its guard does, and return because of it.
+    // Work can notice the end of its term before the guard does, and return because of it.
     let reason = match leadership.check() {
-        Err(lost) if !matches!(reason, LossReason::Panicked | LossReason::Abandoned) => lost.reason,
+        Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
     };
     TermEnd { reason, work }
 }
 
-/// A term that is told to the outside. Once that is done, its end is told, too, whatever becomes of the elector.
+/// A term whose beginning was reported. Its end is always reported too, even if the elector is dropped.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -328,14 +328,14 @@ struct OpenTerm<'a, T> {
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        // If that panics, the term never began, and has no end to be told of.
+        // If this panics, the term never began, and no end is reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
-    /// Closes the term. Each is told, even if the other panics.
-    fn tell(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
+    /// Closes the term. The event and the callback are both called, even if one panics.
+    fn report_end(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
         self.open = false;
         self.handle.lose(end.reason.clone());
         self.observed.send_modify(|observed| observed.term = None);
@@ -356,14 +356,14 @@ impl<T> OpenTerm<'_, T> {
 
 impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
-        self.handle.lose(LossReason::Abandoned);
+        self.handle.lose(EndReason::Dropped);
         if !self.open {
             return;
         }
-        let (recorded, told) = self.tell(&TermEnd { reason: LossReason::Abandoned, work: None });
-        // A panic here could be the second one, and end the process.
+        let (recorded, told) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
+        // A panic in a drop could be the second one and abort the process.
         if recorded.is_err() || told.is_err() {
-            tracing::error!(lock = %self.event.key, "a callback panicked as it was told of the end of an abandoned term");
+            tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }
     }
 }
@@ -382,9 +382,9 @@ mod tests {
         }
     }
 
-    /// The second panic, on the way of the first, would end the process.
+    /// A second panic during unwinding would abort the process.
     #[tokio::test]
-    async fn work_that_panics_as_it_is_dropped_for_the_panic_of_a_callback_ends_the_run_and_not_the_process() {
+    async fn work_panic_after_callback_panic_does_not_abort() {
         let (tell, mut notices) = mpsc::unbounded_channel();
         assert!(tell.send(Notice::NewLeader("other".into())).is_ok());
         let work = async move {

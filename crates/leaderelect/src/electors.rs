@@ -1,4 +1,4 @@
-//! Many electors that share what one needs.
+//! Groups of electors that share one task, one watch and one client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,48 +14,48 @@ use crate::shell::{Seen, Shell};
 use crate::watching::{Events, follow, lock_event, watch};
 use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, LockEvent};
 
-/// How [`LeaderElectors`] contend.
+/// Configuration of a [`LeaseGroup`].
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::LeaderElectorsConfig;
+/// use pintle_leaderelect::LeaseGroupConfig;
 ///
 /// let labels = [("app.kubernetes.io/part-of".to_owned(), "website-controller".to_owned())].into();
-/// let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+/// let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
 /// assert_eq!(config.in_flight, 8);
 /// ```
 #[derive(Clone, Debug)]
-pub struct LeaderElectorsConfig {
-    /// The labels of the leases, by which they are watched together. They are put on each lease with each write. Without any, the
-    /// default, all leases of the namespace are watched, whoever they belong to.
+pub struct LeaseGroupConfig {
+    /// The labels by which the leases are watched together. Each write puts them on the lease. Without labels (the
+    /// default), all leases of the namespace are watched, including those of other programs.
     pub labels: BTreeMap<String, String>,
-    /// How many requests may be under way at a time: 8 by default, and half as many as there are electors if that is more. With so many,
-    /// requests that wait for each other cost no term that a single elector would keep. The most urgent goes first, by the deadline of its
-    /// term, and the deadline counts from when it is sent. A candidate counts as if it had a `renew_deadline` left, so that it is not
-    /// starved.
+    /// The maximum number of requests in flight. The default is 8. If half the number of electors is greater, that
+    /// applies. This is enough that queueing costs no term that a single elector would keep. The most urgent request
+    /// goes first, by the deadline of its term, and a deadline counts from when its request is sent. A candidate counts
+    /// as if it had a `renew_deadline` left, so that it does not starve.
     pub in_flight: usize,
-    /// How each of them contends. They have one identity, since they are one process.
+    /// How each elector contends. All electors of the group share one identity, because they belong to one process.
     pub election: LeaderElectionConfig,
 }
 
-impl Default for LeaderElectorsConfig {
+impl Default for LeaseGroupConfig {
     fn default() -> Self {
         Self { labels: BTreeMap::new(), in_flight: 8, election: LeaderElectionConfig::default() }
     }
 }
 
-/// Electors for many leases of one namespace, such as one for each shard or tenant: they share one task, one watch, and one client,
-/// which should be used by nothing else.
+/// A group of electors for many leases in one namespace, for example one for each shard or tenant. They share one task,
+/// one watch and one client. Nothing else should use that client.
 ///
-/// Each is a [`LeaderElector`] like any other, with terms, work and permits of its own; its guarantees are those of one that is
-/// alone. A renewal is one request, and those of different leases are spread over the retry period, in sixteen groups. The task ends
-/// when this and all electors are dropped.
+/// Each member is an ordinary [`LeaderElector`] with its own terms, work and permits, and the guarantees of a single
+/// elector. A renewal is one request. The renewals of different leases are spread over the retry period, in sixteen
+/// batches. The task ends when the group and all its electors are dropped.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectors, LeaderElectorsConfig, Leadership, Lease};
+/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaseGroup, LeaseGroupConfig, Leadership, Lease};
 /// use pintle_meta::{ListWatch, ObjectApi};
 /// use tokio::task::JoinSet;
 /// use tokio_util::sync::CancellationToken;
@@ -66,8 +66,8 @@ impl Default for LeaderElectorsConfig {
 ///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
 /// {
 ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
-///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
-///     let electors = LeaderElectors::start(leases, "kube-system", config)?;
+///     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
+///     let electors = LeaseGroup::start(leases, "kube-system", config)?;
 ///     let mut shards = JoinSet::new();
 ///     for shard in 0..100 {
 ///         let mut elector = electors.elector(&format!("website-controller-{shard}"));
@@ -81,34 +81,34 @@ impl Default for LeaderElectorsConfig {
 ///     Ok(())
 /// }
 /// ```
-pub struct LeaderElectors<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
+pub struct LeaseGroup<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     api: A,
     namespace: String,
-    config: LeaderElectorsConfig,
+    config: LeaseGroupConfig,
     label_selector: LabelSelector,
     shell: Arc<Shell<LeaseLock<A>>>,
 }
 
-impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> {
-    /// Electors for leases in `namespace`.
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
+    /// Creates a group for leases in `namespace`.
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks.
+    /// Returns the first rule that `config` breaks.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
-    pub fn start(api: A, namespace: &str, config: LeaderElectorsConfig) -> Result<Self, InvalidConfig> {
+    /// Panics outside of a tokio runtime.
+    pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
         Self::start_with(api, namespace, config, &common, |_| {})
     }
 
-    /// The same, with those of the labels by which they are watched and listed, and somebody who is told what the watch tells.
+    /// Like `start`, with the subset of labels used to watch and list, and a function that observes each watch event.
     pub(crate) fn start_with(
         api: A,
         namespace: &str,
-        config: LeaderElectorsConfig,
+        config: LeaseGroupConfig,
         common: &BTreeMap<String, String>,
         tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
     ) -> Result<Self, InvalidConfig> {
@@ -129,22 +129,22 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }
 
-    /// How all leases of theirs are listed.
+    /// Returns the options that list all leases of the group.
     pub(crate) fn list_options(&self) -> ListOptions {
         let field_selector = in_namespace(&self.api, &self.namespace);
         ListOptions { label_selector: self.label_selector.clone(), field_selector, ..ListOptions::default() }
     }
 
-    /// The elector for the lease of that name. Nothing happens before it [runs](LeaderElector::run).
+    /// Creates an elector for the lease `name`. It does nothing until [`run`](LeaderElector::run) is called.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // It is watched with the others.
+        // The group's watch covers it.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
 }
 
-/// An API of all namespaces would have the server send what is in the others.
+/// Restricts an API of all namespaces to this namespace, so that the server does not send the others.
 fn in_namespace(api: &impl ListWatch, namespace: &str) -> FieldSelector {
     match api.namespace() {
         Some(_) => FieldSelector::everything(),
@@ -171,8 +171,8 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // Or its labels are: then there is no reason to end a term.
-            WatchEvent::Deleted(_) => Some(LockEvent::Touched),
+            // The lease may still exist without its labels. That is no reason to end a term.
+            WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };
         seen.map(|seen| (Some(key), seen))
@@ -180,9 +180,9 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
     watch(api, options, tell).await.map(Some)
 }
 
-impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaderElectors<A> {
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaseGroup<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaderElectors")
+        f.debug_struct("LeaseGroup")
             .field("namespace", &self.namespace)
             .field("config", &self.config)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The right to act as the leader, and its loss.
+//! Leadership: the right to act as the leader, and how it ends.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,16 +12,16 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{Clocks, Deadline, LossReason, Term, Token};
+use crate::{Clocks, Deadline, EndReason, Term, Token};
 
-/// The right to act as the leader, until a deadline. Clones are the same right.
+/// The right to act as the leader until a deadline. Clones share the same right.
 ///
-/// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as anything contradicts the term.
-/// Work that was handed to other threads or programs takes a [`Permit`] for each effect: as long as that is held, the lock is not
-/// given to anyone else before the deadline.
+/// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as the term ends early. Work
+/// in other threads or programs takes a [`Permit`] for each effect. While a permit is held, the lock is not released to
+/// another contender before the deadline.
 ///
-/// A request that was sent cannot be called back, and a process that is frozen between the check and the send does not
-/// notice: only a resource that compares [fencing tokens](Leadership::token) stops those.
+/// A request that was sent cannot be recalled, and a process that is frozen between the check and the send does not
+/// notice. Only a resource that compares [fencing tokens](Leadership::token) rejects such requests.
 ///
 /// # Examples
 ///
@@ -53,40 +53,42 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// Somebody was told that the deadline has passed. From then on it has, whatever the clocks say later.
+    /// Set once a caller has seen the deadline pass. The term then stays expired, even if a clock goes back.
     expired: AtomicBool,
-    /// The lock is to be given up once the work has ended, whatever that ended for.
+    /// Release the lock once the work has ended, for any reason.
     gives_up: AtomicBool,
 }
 
-/// What the elector tells the holders of one term.
+/// The state of a term, as the elector publishes it.
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The work was asked to end, for that reason.
-    draining: Option<LossReason>,
-    /// The work has ended so: no more permits, and no more time for those that are out.
-    closed: Option<LossReason>,
-    lost: Option<LossReason>,
+    /// The reason for which the work was asked to end.
+    draining: Option<EndReason>,
+    /// Set once the work has ended. No permits are issued or extended from then on.
+    closed: Option<EndReason>,
+    lost: Option<EndReason>,
 }
 
 impl Leadership {
-    /// What is left of the term. It is no promise that the lock stays: that is a [permit](Leadership::permit).
+    /// Returns the remaining time of the term. This does not guarantee that the lock stays held; a
+    /// [permit](Leadership::permit) does.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] at the deadline and after, and once the term has ended. After one error each further call fails.
+    /// [`LeadershipLost`] at and after the deadline, and once the term has ended. After one error, all further calls
+    /// fail.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         self.left(&self.state())
     }
 
-    /// The right to do one thing. Before anyone else can lead, the permit has been dropped or its time is over.
+    /// Issues the right to perform one action. No other contender leads before the permit is dropped or has expired.
     ///
     /// # Errors
     ///
-    /// As [`Leadership::check`], and once the work of the term has ended.
+    /// As for [`Leadership::check`], and once the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
-        // Counted before it is looked at, so that an elector that has closed the term sees each one that was given.
+        // Counted before the check, so that an elector that closes the term sees each permit that was issued.
         let count = self.shared.permits.token();
         let state = self.state();
         self.left(&state)?;
@@ -96,19 +98,19 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` while the term lasts, with a [permit](Leadership::permit). The term is checked before each poll, so that the
-    /// work does not go on after a timer that fired late or a machine that slept.
+    /// Runs `work` under a [permit](Leadership::permit) while the term lasts. The term is checked before each poll, so
+    /// the work does not continue after a late timer or a suspend.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] if the term ended first. The work has been dropped then.
+    /// [`LeadershipLost`] if the term ended first. The work has been dropped by then.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // Dropped before the permit is.
+        // Declared after the permit, so it is dropped first.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -121,40 +123,40 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end: because the elector was asked to stop, because the work of the elector has ended and this
-    /// is work beside it, or because the term is over.
+    /// Waits until the work should end. That is when the elector was asked to stop, when the elector's own work has
+    /// ended and this is concurrent work, or when the term is over.
     ///
-    /// After a request to stop, the term goes on, and is renewed, until the work has ended.
+    /// After a request to stop, the elector renews the term until the work has ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub async fn cancelled(&self) {
         let mut state = self.state.clone();
         tokio::select! {
             biased;
             _ = self.lost() => {}
-            // An error means that the elector is gone, which ends the term too.
+            // An error means that the elector was dropped, which also ends the term.
             _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
-    /// Has the lock given up once the work has ended.
+    /// Makes the elector release the lock once the work has ended.
     pub(crate) fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
     }
 
-    /// Whether [`Leadership::cancelled`] would return at once.
+    /// Returns whether [`Leadership::cancelled`] would return at once.
     pub fn is_cancelled(&self) -> bool {
         let state = self.state();
         state.draining.is_some() || self.left(&state).is_err()
     }
 
-    /// Waits until the term is over.
+    /// Waits until the term is over, and returns the reason.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses nothing.
     pub async fn lost(&self) -> LeadershipLost {
         let mut state = self.state.clone();
         loop {
@@ -170,22 +172,22 @@ impl Leadership {
         }
     }
 
-    /// The term.
+    /// Returns the term.
     pub fn term(&self) -> &Term {
         &self.shared.term
     }
 
-    /// The fencing token: none if the server's resourceVersions are no numbers.
+    /// Returns the fencing token. `None` if the server's resourceVersions are not numbers.
     pub fn token(&self) -> Option<&Token> {
         self.shared.token.as_ref()
     }
 
-    /// The moment until which the term holds, unless it is renewed or ends before.
+    /// Returns the moment at which the term ends, unless it is renewed or ends earlier.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
 
-    /// A copy, since the clocks are a user's, and are not read under a lock.
+    /// Returns a copy, because the clocks are user code and must not run under the lock of the channel.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -195,7 +197,7 @@ impl Leadership {
             return Err(self.loss(reason.clone()));
         }
         if self.state.has_changed().is_err() {
-            return Err(self.loss(LossReason::Abandoned));
+            return Err(self.loss(EndReason::Dropped));
         }
         let left = match self.shared.expired.load(Ordering::Acquire) {
             true => Duration::ZERO,
@@ -203,12 +205,12 @@ impl Leadership {
         };
         if left.is_zero() {
             self.shared.expired.store(true, Ordering::Release);
-            return Err(self.loss(LossReason::Deadline));
+            return Err(self.loss(EndReason::Deadline));
         }
         Ok(left)
     }
 
-    fn loss(&self, reason: LossReason) -> LeadershipLost {
+    fn loss(&self, reason: EndReason) -> LeadershipLost {
         LeadershipLost { lock: self.shared.lock.clone(), reason }
     }
 }
@@ -219,12 +221,12 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// The right to do one thing as the leader, counted: see [`Leadership::permit`].
+/// The right to perform one action as the leader. See [`Leadership::permit`].
 ///
-/// The elector neither releases the lock nor begins another term while a permit is held, but for the
-/// [deadline](Permit::deadline) on the monotonic clock: a permit that is held longer is worth nothing. So a timeout that was measured by
-/// [`Permit::remaining`] is kept, even if the time of day is set forward and ends the term early. Once the work of the term has
-/// ended, its permits are not prolonged any more.
+/// While a permit is held, the elector neither releases the lock nor begins another term, until the permit's
+/// [deadline](Permit::deadline) on the monotonic clock. After that deadline, the permit has no effect. So a timeout
+/// from [`Permit::remaining`] stays valid, even if the time of day is set forward and ends the term early. Once the
+/// work of the term has ended, its permits are no longer extended.
 ///
 /// # Examples
 ///
@@ -233,29 +235,29 @@ impl fmt::Debug for Leadership {
 ///
 /// fn pay(leadership: &Leadership) -> Result<(), LeadershipLost> {
 ///     let permit = leadership.permit()?;
-///     transfer(permit.remaining()); // within that time, or not at all
+///     transfer(permit.remaining()); // must finish within that time
 ///     Ok(())
 /// }
 /// # fn transfer(timeout: std::time::Duration) {}
 /// ```
-#[must_use = "a permit counts for as long as it is held"]
+#[must_use = "a permit is valid only while it is held"]
 pub struct Permit {
     leadership: Leadership,
     _count: TaskTrackerToken,
 }
 
 impl Permit {
-    /// The time that is left for what the permit is for; zero when it is worth nothing any more.
+    /// Returns the time left for the action. Zero once the permit has expired.
     pub fn remaining(&self) -> Duration {
         self.leadership.check().unwrap_or_default()
     }
 
-    /// The moment until which it holds. A renewal moves it, as long as the work of the term goes on.
+    /// Returns the moment at which the permit expires. A renewal extends it while the work of the term runs.
     pub fn deadline(&self) -> Deadline {
         self.leadership.deadline()
     }
 
-    /// The term that it belongs to.
+    /// Returns the leadership that issued the permit.
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
     }
@@ -267,7 +269,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// The elector's side of a [`Leadership`]. The term is over when the last one is dropped.
+/// The elector's side of a [`Leadership`]. The term ends when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -283,7 +285,7 @@ impl TermHandle {
         deadline: Deadline,
     ) -> Self {
         let permits = TaskTracker::new();
-        // Only so that its emptiness can be waited for.
+        // A closed tracker can be waited on until it is empty.
         permits.close();
         let shared = Shared {
             lock,
@@ -302,7 +304,7 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Gives the term more time, unless somebody may have been told that it is over.
+    /// Extends the deadline, unless a caller may have seen the term expire.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -313,7 +315,7 @@ impl TermHandle {
         });
     }
 
-    pub(crate) fn drain(&self, reason: LossReason) {
+    pub(crate) fn drain(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert(reason);
         });
@@ -323,22 +325,24 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Why the work was asked to end.
-    pub(crate) fn drains_for(&self) -> Option<LossReason> {
+    /// Returns why the work was asked to end.
+    pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
 
-    pub(crate) fn lose(&self, reason: LossReason) {
+    pub(crate) fn lose(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.lost.get_or_insert(reason);
         });
     }
 
-    /// The work has ended: gives no more permits, and waits until those that are out are back, or can do no more harm.
+    /// Called after the work has ended. Issues no more permits, and waits until all permits are returned or have
+    /// expired.
     ///
-    /// That is by the monotonic clock, on which timeouts run. The term may have ended before by another one, as when the time of day was
-    /// set forward; then a permit is worth nothing any more, but what was begun under it has the time that it was promised.
-    pub(crate) async fn close(&self, reason: LossReason) {
+    /// Permits expire by the monotonic clock, because timeouts run on it. The term may have ended earlier by another
+    /// clock, for example when the time of day was set forward. New permits are refused then, but actions that have
+    /// begun keep the time that they were promised.
+    pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());
             state.closed = Some(reason);
@@ -352,12 +356,12 @@ impl TermHandle {
     }
 }
 
-/// The error of everything that needs a term when the term is over.
+/// Returned by operations that need a term, once the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {
     /// The lock, as `namespace/name`.
     pub lock: Arc<str>,
-    /// Why.
-    pub reason: LossReason,
+    /// The reason.
+    pub reason: EndReason,
 }

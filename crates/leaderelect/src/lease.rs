@@ -17,7 +17,7 @@ pub struct Lease {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Who holds it.
+    /// The holder and the lease duration.
     #[serde(default, deserialize_with = "null_default")]
     pub spec: LeaseSpec,
 }
@@ -25,7 +25,7 @@ pub struct Lease {
 pintle_meta::resource!(Lease, "coordination.k8s.io/v1", "Lease", "leases", Namespaced);
 
 impl Lease {
-    /// A lease that holds `record`.
+    /// Creates a lease that stores `record`.
     pub fn new(metadata: ObjectMeta, record: &LeaderElectionRecord) -> Self {
         let mut lease = Self {
             types: TypeMeta { api_version: "coordination.k8s.io/v1".into(), kind: "Lease".into() },
@@ -37,37 +37,37 @@ impl Lease {
     }
 }
 
-/// Who holds a [`Lease`], and for how long.
+/// The holder of a [`Lease`] and its duration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "Wire")]
 pub struct LeaseSpec {
     /// The holder.
     pub holder_identity: Option<String>,
-    /// Seconds for which the lease is valid after a renewal. A server takes 1 or more.
+    /// How many seconds the lease is valid after a renewal. Servers accept 1 or more.
     pub lease_duration_seconds: Option<i32>,
-    /// When the term began. A time that cannot be read counts as absent, so that another program's mistake does not make the whole
-    /// lease unreadable.
+    /// When the term began. An unreadable time counts as absent, so that another program's mistake does not make the
+    /// whole lease unreadable.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed. A time that cannot be read counts as absent.
+    /// When the holder last renewed. An unreadable time counts as absent.
     pub renew_time: Option<MicroTime>,
-    /// How often the holder changed.
+    /// The number of changes of the holder.
     pub lease_transitions: Option<i32>,
-    /// The strategy by which a coordinated election chooses.
+    /// The strategy of a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The contender that a coordinated election wants the lease to go to.
+    /// The contender that should hold the lease in a coordinated election.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
     /// Fields that this struct does not name.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
-    /// The times that cannot be read, as text; empty if there are none. Electors compare it, so that a holder who writes such times is
-    /// seen to renew. It is never written.
+    /// The unreadable times as text. Empty if there are none. Electors compare this text, so that a holder that writes
+    /// such times is seen to renew. It is never written.
     #[serde(skip)]
     pub unreadable_times: String,
 }
 
-/// A [`LeaseSpec`] with its times as they are.
+/// A [`LeaseSpec`] with undecoded times.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -117,7 +117,7 @@ impl From<Wire> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// The record within. Absent fields read as empty, 0 or none.
+    /// Returns the record in the lease. Absent fields become an empty string, 0 or `None`.
     pub fn record(&self) -> LeaderElectionRecord {
         LeaderElectionRecord {
             holder_identity: self.holder_identity.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Puts `record` in, and keeps the fields that a record does not have.
+    /// Stores `record` and keeps all fields that are not part of a record.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_the_way_through_a_lease() {
+    fn record_survives_conversion_to_lease_and_back() {
         let text = r#"{"holderIdentity":"host_1","leaseDurationSeconds":15,"acquireTime":"2026-11-20T08:30:00.000001Z",
             "renewTime":"2026-11-20T08:30:02.500000Z","leaseTransitions":3,"strategy":"OldestEmulationVersion",
             "preferredHolder":"host_2"}"#;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_does_not_speak_of_survives_a_write() {
+    fn fields_outside_the_record_survive_a_write() {
         let mut spec: LeaseSpec = serde_json::from_value(json!({"strategy": "x", "later": 1})).unwrap();
         spec.put(&LeaderElectionRecord { holder_identity: "me".into(), ..spec.record() });
         let back = serde_json::to_value(&spec).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_null_and_unreadable_fields_read_as_nothing() {
+    fn absent_null_and_unreadable_fields_read_as_defaults() {
         for text in ["{}", r#"{"spec":null}"#, r#"{"spec":{"holderIdentity":null,"renewTime":"yesterday"}}"#] {
             let lease: Lease = serde_json::from_str(text).unwrap();
             assert_eq!(lease.spec.record(), LeaderElectionRecord::default(), "{text}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_times_are_kept_for_comparison_and_never_written() {
+    fn unreadable_times_are_compared_but_never_written() {
         let spec = |text: &str| serde_json::from_str::<LeaseSpec>(text).unwrap();
         assert_eq!(spec(r#"{"renewTime":"2026-11-20T08:30:00.000000Z"}"#).unreadable_times, "");
         assert_eq!(spec(r#"{"renewTime":null}"#).unreadable_times, "");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_with_six_digits_and_no_time_as_null() {
+    fn times_have_six_digits_and_absent_times_are_null() {
         let spec: LeaseSpec = serde_json::from_value(json!({"renewTime": "2026-11-20T08:30:00Z"})).unwrap();
         let back = serde_json::to_value(&spec).unwrap();
         assert_eq!(back["renewTime"], "2026-11-20T08:30:00.000000Z");

@@ -1,4 +1,4 @@
-//! Leader election on a Lease: leadership is a guard with a deadline, drained before it is released.
+//! Leader election on a Lease. Leadership is a guard with a deadline, and its work drains before the lock is released.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,37 +25,41 @@
 //! }
 //! ```
 //!
-//! # Nouns
+//! # Concepts
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaderElectors`] contend for many with one
-//!   task, one watch and one client; [`Shards`] are shared by replicas, each with its own. Use a [`LeaseLock`]; an
-//!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
-//!   A [`ResourceLock`] is any of them, by the name of its [kind](LockKind).
-//! - A [`Candidate`] stands in an election in which the control plane chooses.
-//! - [`Leadership`] is the right to act, until a [`Deadline`], and a [`Permit`] the right to do one thing; a [`Term`] is one stretch
-//!   of it, and a [`TermEnd`] says how that ended. A [`Token`] tells terms apart for those who are acted upon.
-//! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
-//!   others may ask. The metrics go where [`LeaderElectionConfig::metrics`] says.
-//! - [`machine::Machine`] decides everything, and does nothing.
-//! - A [`LockAuditor`] looks on at a lock, whoever contends for it, and tells what cannot be safe.
+//! - A [`LeaderElector`] contends for a [`Lock`], which stores a [`LeaderElectionRecord`]. A [`LeaseGroup`] contends
+//!   for many leases with one task, one watch and one client. [`Shards`] divide the work among replicas.
+//! - The usual lock is a [`LeaseLock`]. An [`AnnotationLock`] is for clusters and programs that predate Leases, and a
+//!   [`MultiLock`] migrates from it to a Lease. A [`ResourceLock`] selects one of them by the name of its
+//!   [kind](LockKind).
+//! - A [`Candidate`] takes part in a coordinated election, in which the control plane chooses the leader.
+//! - [`Leadership`] is the right to act until a [`Deadline`], and a [`Permit`] is the right to perform one action. A
+//!   [`Term`] is one period of leadership, and a [`TermEnd`] says how it ended. A fencing [`Token`] orders terms.
+//! - The elector calls the [`LeaderCallbacks`] and reports [`LeaderEvent`]s. An [`ElectionStatus`] answers health
+//!   checks and other readers. Metrics go to [`LeaderElectionConfig::metrics`].
+//! - [`machine::Machine`] makes all decisions and performs no I/O.
+//! - A [`LockAuditor`] observes a lock and reports unsafe events.
 //!
 //! # What is guaranteed, and what is not
 //!
-//! The work of two electors of different identity does not overlap, as long as their clocks' rates differ by less than
-//! `lease_duration / renew_deadline` (1.5 by default); offsets do not matter. The deadline counts from the moment at which the
-//! last stored renewal was *sent*, and no request can delay it. Work is what runs [inside](Leadership::run) a leadership or
-//! has a [permit](Leadership::permit), in whichever task or thread. Of three [clocks](Now), the one counts that leaves the least, so
-//! a machine that was suspended, or a virtual one that was paused and has its time of day again, finds its term over.
+//! The work of two electors with different identities does not overlap, as long as the rates of their clocks differ by
+//! less than `lease_duration / renew_deadline` (1.5 by default). Clock offsets do not matter. The deadline counts from
+//! the moment at which the last stored renewal was *sent*, and no request can delay it. Work means code that runs
+//! [inside](Leadership::run) a leadership or holds a [permit](Leadership::permit), in any task or thread. The deadline
+//! passes as soon as one of the three [clocks](Now) reaches it. So a machine that wakes from a suspend finds its term
+//! over, and so does a paused virtual machine once its time of day is corrected.
 //!
-//! In a [coordinated](LeaderElectionConfig::coordinated) election the control plane says when a lease has expired, by the time of day,
-//! so there offsets matter, too.
+//! In a [coordinated](LeaderElectionConfig::coordinated) election, the control plane decides by the time of day whether
+//! a lease has expired. There, clock offsets matter too.
 //!
-//! When a lock is deleted that is held, its holder works for less than `renew_deadline` after that, and a candidate that had seen
-//! the lock takes it no sooner than a lease duration after it knows. One that comes anew, and finds nothing, does not wait.
+//! After a held lock is deleted, its holder works for less than another `renew_deadline`. A candidate that had seen the
+//! lock takes it no sooner than a lease duration after it learns of the deletion. A new candidate that finds no lock
+//! does not wait.
 //!
-//! A lock does not fence: a request that was sent before the term ended may still be done, and so may one of a process that
-//! was frozen between its check and its send. To stop these, let the resource compare [tokens](Leadership::token). Deleting
-//! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
+//! A lock does not fence. A request that was sent before the term ended may still be executed. So may a request of a
+//! process that was frozen between its check and its send. To reject these, let the resource compare
+//! [tokens](Leadership::token). Deleting the lock, writing it by hand, or giving two processes one identity breaks the
+//! exclusion.
 
 mod annotation;
 mod audit;
@@ -90,19 +94,19 @@ pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULAT
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, Observers, unique_identity};
 pub use elector::LeaderElector;
-pub use electors::{LeaderElectors, LeaderElectorsConfig};
+pub use electors::{LeaseGroup, LeaseGroupConfig};
 pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
-pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
+pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot};
 pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
 pub use shards::{OfShard, SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig};
-pub use status::{ElectionStatus, Wedged};
-pub use term::{LossReason, Term, TermEnd};
-pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};
+pub use status::{ElectionStatus, RenewalOverdue};
+pub use term::{EndReason, Term, TermEnd};
+pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 
-// The examples of the README run as tests.
+// The README examples run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

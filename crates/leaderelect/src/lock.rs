@@ -1,4 +1,4 @@
-//! Where the record is kept, and the lock in a Lease.
+//! The trait of locks, and the lock in a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,21 +10,21 @@ use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey
 use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
 
-/// Where the record is kept: the `resourcelock.Interface` of client-go.
+/// The storage of the record: client-go's `resourcelock.Interface`.
 ///
-/// A lock only reads and writes; it decides nothing and remembers nothing.
+/// A lock only reads and writes. It makes no decisions and keeps no state.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future gives up the request; whether a write was done is then unknown.
+/// Dropping a future abandons the request. It is then unknown whether a write was stored.
 ///
 /// # Examples
 ///
-/// A lock in memory, and an election by it:
+/// An in-memory lock, and an election with it:
 ///
 /// ```
 /// use pintle_leaderelect::{
-///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, Locked, LossReason,
+///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, LockSnapshot, EndReason,
 ///     LockState, Version,
 /// };
 /// use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
@@ -38,7 +38,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///
 /// impl InMemory {
 ///     /// Stores the record, if what is stored has the resourceVersion `base`.
-///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         let mut stored = self.stored.lock().unwrap();
 ///         let found = stored.as_ref().map(|state| &state.version.resource_version);
 ///         if found != base {
@@ -48,7 +48,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///         let version = Version { uid: "1".into(), resource_version: next.clone() };
 ///         let state = LockState::new(version, record.clone());
 ///         *stored = Some(state.clone());
-///         Ok(Locked { state, object: next })
+///         Ok(LockSnapshot { state, object: next })
 ///     }
 /// }
 ///
@@ -64,16 +64,16 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 ///         &self.key
 ///     }
 ///
-///     async fn get(&self) -> Result<Option<Locked<String>>, ApiError> {
+///     async fn get(&self) -> Result<Option<LockSnapshot<String>>, ApiError> {
 ///         let stored = self.stored.lock().unwrap().clone();
-///         Ok(stored.map(|state| Locked { object: state.version.resource_version.clone(), state }))
+///         Ok(stored.map(|state| LockSnapshot { object: state.version.resource_version.clone(), state }))
 ///     }
 ///
-///     async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         self.put(None, record)
 ///     }
 ///
-///     async fn update(&self, base: &String, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///     async fn update(&self, base: &String, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         self.put(Some(base), record)
 ///     }
 /// }
@@ -84,86 +84,86 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 /// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
 /// let ended = elector.run(&CancellationToken::new(), work).await;
-/// assert_eq!(ended.unwrap().reason, LossReason::Completed);
+/// assert_eq!(ended.unwrap().reason, EndReason::Completed);
 /// # Ok(())
 /// # }
 /// ```
 pub trait Lock: Send + Sync + 'static {
-    /// The stored object. A write keeps all of it that is not the record.
+    /// The stored object. A write keeps everything in it except the record.
     type Object: Send + Sync + 'static;
 
-    /// What kind of object it is.
+    /// Returns the resource type of the object.
     fn resource(&self) -> ApiResource;
 
-    /// Which object it is.
+    /// Returns the key of the object.
     fn key(&self) -> &ObjectKey;
 
-    /// How finely it stores times.
+    /// Returns the precision of stored times.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
     }
 
-    /// The fencing token of a term that began with that state. Returns at once.
+    /// Returns the fencing token of a term that began with the given state. Must return at once.
     fn token(&self, began: &LockState) -> Option<Token> {
         Token::of(&began.version)
     }
 
-    /// Whether a control plane can say who holds it, as in a [coordinated](crate::LeaderElectionConfig::coordinated) election. `true` by
-    /// default; only a Lease can be given.
+    /// Returns whether the control plane can choose the holder, as in a
+    /// [coordinated](crate::LeaderElectionConfig::coordinated) election. Default: `true`. Only a Lease supports this.
     fn can_be_coordinated(&self) -> bool {
         true
     }
 
-    /// Where the electors of this lock report. Nowhere by default.
+    /// Returns the default observers for electors of this lock. Default: none.
     fn observers(&self) -> Observers {
         Observers::default()
     }
 
-    /// Watches the object, from its present state on. The stream ends when the watch does; the elector opens another one, later
-    /// and later where that fails. None, the default: there is no watch, and the elector polls.
+    /// Watches the object, starting with its current state. When the stream ends, the elector opens another watch, with
+    /// growing pauses after failures. Returns `None` (the default) if there is no watch; the elector then polls.
     ///
-    /// What it tells may be old. It makes an elector act sooner, and no election depends on it.
+    /// Events may be stale. They only make an elector act sooner; no decision depends on them alone.
     fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
         async { Ok(None) }
     }
 
-    /// Reads the newest state; none if the object does not exist.
-    fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
+    /// Reads the newest state. Returns `None` if the object does not exist.
+    fn get(&self) -> impl Future<Output = Result<Option<LockSnapshot<Self::Object>>, ApiError>> + Send;
 
-    /// Creates the object, and fails if it exists.
+    /// Creates the object. Fails if it exists.
     fn create(
         &self,
         record: &LeaderElectionRecord,
-    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+    ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 
-    /// Replaces the record in `base`, and fails if the object is no longer `base`.
+    /// Replaces the record in `base`. Fails if the stored object has changed since `base`.
     fn update(
         &self,
         base: &Self::Object,
         record: &LeaderElectionRecord,
-    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+    ) -> impl Future<Output = Result<LockSnapshot<Self::Object>, ApiError>> + Send;
 }
 
-/// What a watch of a lock tells.
+/// The events of a watch on a lock.
 pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
 
-/// What happened to a lock.
+/// An event of a watch on a lock.
 #[derive(Clone, Debug)]
 pub enum LockEvent<O> {
-    /// The object is, or was, like this.
-    Changed(Locked<O>),
-    /// The object of this uid is gone.
+    /// The object has, or had, this state.
+    Changed(LockSnapshot<O>),
+    /// The object with this uid was deleted.
     Deleted {
-        /// The uid.
+        /// The uid of the deleted object.
         uid: String,
     },
-    /// It may be free: worth a look.
-    Touched,
+    /// The lock may be free. The elector should read it.
+    MaybeChanged,
 }
 
-/// A stored object, and the record in it.
+/// A stored object and its record.
 #[derive(Clone, Debug)]
-pub struct Locked<O> {
+pub struct LockSnapshot<O> {
     /// The record and its version.
     pub state: LockState,
     /// The object.
@@ -172,8 +172,8 @@ pub struct Locked<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Give it a client of its own, whose limiter the work does not share: the term may end while a renewal waits behind the
-/// requests of the work.
+/// Use a separate client for the lock. If the work shares the client's rate limiter, a renewal can wait behind the
+/// work's requests until the term ends.
 ///
 /// # Examples
 ///
@@ -188,21 +188,21 @@ pub struct Locked<O> {
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// Reads, writes and watches the lease.
+    /// The API to read, write and watch the lease.
     pub api: A,
-    /// The lease. The elector creates it if it does not exist.
+    /// The key of the lease. The elector creates the lease if it does not exist.
     pub key: ObjectKey,
-    /// The labels to put on the lease with each write. Its other labels are kept.
+    /// The labels that each write puts on the lease. Other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Whether the lease is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or keeps
-    /// silent, the elector polls.
+    /// Whether to watch the lease, so that a release is noticed at once. Default: `true`. The elector polls while the
+    /// watch is forbidden, fails or is silent.
     pub watch: bool,
-    /// Where its electors report. Nowhere by default.
+    /// The default observers for electors of this lock. Default: none.
     pub observers: Observers,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
-    /// The lease `name` in `namespace`, without labels.
+    /// Creates a lock for the lease `name` in `namespace`, without labels.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
         let (key, labels) = (ObjectKey::new(namespace, name), BTreeMap::new());
         Self { api, key, labels, watch: true, observers: Observers::default() }
@@ -231,7 +231,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
         }
     }
 
-    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Lease>>, ApiError> {
         match self.api.get(&self.key).await {
             Ok(lease) => locked(lease).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
@@ -239,13 +239,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
         }
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         let mut metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         metadata.labels = self.labels.clone();
         locked(self.api.create(&Lease::new(metadata, record), &WriteOptions::default()).await?)
     }
 
-    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         comparable(base, "Lease")?;
         let mut lease = Lease::new(base.metadata.clone(), record);
         lease.spec = base.spec.clone();
@@ -255,32 +255,32 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 }
 
-/// The record of a lease with its version.
+/// Returns the record of a lease with its version.
 pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
     LockState { version, record: lease.spec.record(), raw: Some(lease.spec.unreadable_times.clone().into()) }
 }
 
-pub(crate) fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
+pub(crate) fn locked(lease: Lease) -> Result<LockSnapshot<Lease>, ApiError> {
     stored(&lease, "Lease")?;
-    Ok(Locked { state: state_of(&lease), object: lease })
+    Ok(LockSnapshot { state: state_of(&lease), object: lease })
 }
 
-/// Refuses a write that a server could not compare with what it has: it would overwrite a successor's record, or bring a
-/// deleted object back.
+/// Rejects a base without uid or resourceVersion. The server could not detect a conflict, so the write could overwrite
+/// a successor's record or recreate a deleted object.
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
-        let told = format!("{kind} {} has no uid or no resourceVersion to compare with", base.key());
-        return Err(ApiError::invalid_request(told));
+        let message = format!("{kind} {} cannot be updated without uid and resourceVersion", base.key());
+        return Err(ApiError::invalid_request(message));
     }
     Ok(())
 }
 
-/// Checks that a server's answer can be the base of a write.
+/// Checks that a server's response can be the base of a write.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
-        let told = format!("{kind} {} came without uid or resourceVersion", object.key());
-        return Err(ApiError::decode(told));
+        let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());
+        return Err(ApiError::decode(message));
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! The elector as a state machine: no I/O, no clock, no task.
+//! The elector as a state machine, without I/O, clocks or tasks.
 //!
-//! Its owner passes in what happened and the time, and does what it returns. Everything that makes an election safe is decided
-//! here, so that a test can drive a whole fleet from one seed.
+//! Its owner passes in signals and the time, and executes the returned instructions. All decisions that make an
+//! election safe are made here, so a test can drive a whole fleet from one seed.
 //!
-//! What holds at every step:
+//! Invariants:
 //!
-//! - A term's deadline is `renew_deadline` after the *sending* of a write that was stored.
-//! - Anything that contradicts the term ends it before anything else is done: another record, a deletion, another uid. It never
-//!   resumes; the next one begins after the work of this one has ended.
-//! - Nothing is written without the version of what was read, and the lock is released only after the work has ended, and only
-//!   if what was just read is this term's record.
+//! - A term's deadline is `renew_deadline` after a stored write was *sent*.
+//! - Another record, a deletion or another uid ends the term before anything else happens. The term never resumes. The
+//!   next term begins after the work of this one has ended.
+//! - Each write states the version that was read. The lock is released only after the work has ended, and only if the
+//!   record that was just read belongs to this term.
 
 mod departing;
 mod following;
@@ -30,7 +30,7 @@ pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Si
 
 use stamps::Stamp;
 
-use crate::term::{LossReason, Term};
+use crate::term::{EndReason, Term};
 
 /// One contender for one lock.
 ///
@@ -59,43 +59,43 @@ use crate::term::{LossReason, Term};
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
-    /// The pauses between a candidate's tries.
+    /// The pauses between a candidate's attempts.
     retries: Backoff,
     jitter: Jitter,
-    /// How long after a term's beginning it is renewed for the first time.
+    /// The delay of a term's first renewal.
     first_renewal: Duration,
-    /// Renewals come at whole multiples of it, by the monotonic clock; zero: at any time.
+    /// Renewals happen at whole multiples of this, on the monotonic clock. Zero allows any time.
     grain: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
     watch_is_up: bool,
-    /// Whether it tells what happens: it is open, and nothing was read that it had not told.
+    /// Whether the watch is reliable: it is open, and no read has shown a change that it had not reported.
     watching: bool,
-    /// The newest state of which the watch told while the lock was ours.
+    /// The newest state that the watch reported while this elector held the lock.
     told: Option<LockState>,
-    /// The free lock that the watch told of, to be taken as it was told once `next_try` has come.
+    /// The free lock that the watch reported. It is taken in that version at `next_try`.
     vacancy: Option<LockState>,
-    /// The one request under way.
+    /// The request in flight.
     sent: Option<Sent>,
-    /// When to act next, if nothing happens before.
+    /// When to act next, unless a signal arrives earlier.
     next_try: Duration,
     observed: Option<Observation>,
-    /// Until when a lock that was deleted counts as held.
+    /// Until when a deleted lock counts as held.
     held_until: Duration,
-    /// Since when there is known to be no lock.
+    /// Since when the lock is known not to exist.
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Writes of the present contest or term that failed. Each may have been done: a client may have sent it twice, and been
-    /// refused the second time on account of the first. One version can be replaced only once, so all of them are settled as soon
-    /// as any write is known to have been done.
+    /// Failed writes of the current contest or term whose effect is unknown. A client may have sent a write twice and
+    /// received a conflict caused by the first attempt. One version can be replaced only once, so all of these writes
+    /// are resolved as soon as one write is known to be stored.
     in_doubt: Vec<Doubt>,
-    /// The record of the last term, which is over: if the lock still has it, nobody leads by it.
+    /// The record of the last term, which is over. If the lock still has this record, no contender leads by it.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the last record that was sent.
+    /// The time in the last record sent.
     last_written: Option<Stamp>,
-    /// Until when nothing is written, so that these times do not run ahead of the clock.
+    /// No writes before this time, so that record times do not run ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -104,7 +104,7 @@ pub struct Machine {
 enum Phase {
     Following,
     Leading(Leading),
-    /// The term is lost, and its work has not ended yet.
+    /// The term is lost, but its work has not ended yet.
     Lost,
     Releasing(Releasing),
     Finished,
@@ -113,31 +113,31 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Leading {
     term: Term,
-    /// What the next renewal replaces.
+    /// The state that the next renewal replaces.
     base: LockState,
     /// The write from which the deadline counts.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// Whether to look before writing again.
+    /// Whether to read before the next write.
     read_back: bool,
-    /// Another one is preferred, so nothing is written any more: the term lasts for as long as it did then, or until the work
+    /// Another holder is preferred, so the term is not renewed. It lasts until its current deadline, or until the work
     /// has ended.
     yielding: bool,
-    /// The work ends for another one, who is to find the lock free.
+    /// The work ends in favor of another contender, so the lock must be released.
     gives_up: bool,
-    /// A lock of somebody else's, of which the watch told and which no look has shown yet.
+    /// A foreign lock that the watch reported and that no read has shown yet.
     stranger: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
 struct Releasing {
-    /// The term to release; none where only writes in doubt might have begun one.
+    /// The term to release. `None` if only writes in doubt might have begun one.
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The write to send next; none until the lock was read and is ours.
+    /// The write to send next. `None` until a read shows that the lock is ours.
     write: Option<LockRequest>,
 }
 
@@ -146,7 +146,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// Whether it is to create the lock, and another one's was seen since.
+    /// Whether the request creates the lock and a foreign lock was seen since.
     overtaken: bool,
 }
 
@@ -160,9 +160,9 @@ enum Purpose {
 #[derive(Clone, Debug)]
 struct Observation {
     state: LockState,
-    /// When this record was first seen in this object, on arrival. Other writes of the object do not move it.
+    /// When this record was first seen in this object, by arrival time. Other writes of the object do not change it.
     at: Duration,
-    /// When it was seen last.
+    /// When the record was last seen.
     confirmed: Duration,
 }
 
@@ -171,10 +171,10 @@ impl Observation {
         Self { state, at, confirmed: at }
     }
 
-    /// Whether the record and the uid are still those that were seen. Then this takes over the version of `found`.
+    /// Returns whether the record and uid are unchanged. If so, adopts the version of `found`.
     ///
-    /// A holder whose clock was set back may write a record that it has written before. So after `blind` without a look, a write of the
-    /// object counts as a renewal.
+    /// A holder whose clock was set back may write an identical record again. So after `blind` without a read, any
+    /// write of the object counts as a renewal.
     fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
@@ -188,32 +188,34 @@ impl Observation {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// What it was to replace; none where it was to create the lock.
+    /// The version that it replaces. `None` if it creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// Writes in doubt beyond this many are forgotten, the oldest first. A forgotten one that was done after all is taken for a
-/// foreign record, which costs time and nothing else.
+/// At most this many writes in doubt are remembered; the oldest are dropped first. If a dropped write was stored after
+/// all, it looks foreign, which only costs time.
 const MAX_DOUBTS: usize = 8;
 
-/// When a record has expired, a candidate waits up to this long, so that a hundred of them do not all look before they hear that one of
-/// them was first.
+/// After a record has expired, a candidate waits up to this long. So out of a hundred candidates, most learn of the
+/// successor before they read.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// After good news from a watch, a candidate waits up to this long, so that most of those who come late see the successor first.
+/// After the watch reports a free lock, a candidate waits up to this long, so that most of the slower candidates see
+/// the successor first.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
-    /// A contender that will try at once.
+    /// Creates a contender that tries at once.
     ///
-    /// The configuration has to be [valid](LeaderElectionConfig::validate), and the lock has to store times by `precision`.
+    /// The configuration must be [valid](LeaderElectionConfig::validate). `precision` is the precision of the times
+    /// that the lock stores.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
             retries: Backoff::new(config.retries(), seed),
-            // Another seed, so that the two do not go in step.
+            // A different seed, so that the two sequences differ.
             jitter: Jitter::new(!seed),
             first_renewal: config.retry_period,
             grain: Duration::ZERO,
@@ -240,43 +242,44 @@ impl Machine {
         }
     }
 
-    /// Renews a term for the first time after this share of the retry period, from 0 to 1, so that terms that begin together are
-    /// not renewed together. 1 by default.
+    /// Sets the delay of a term's first renewal, as a fraction of the retry period, so that terms that begin together
+    /// are not renewed together. Default: 1.
     pub fn begin_renewals_at(&mut self, share: f64) {
         self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
-    /// Renews at whole sixteenths of the retry period, early rather than late, so that of many terms some are renewed together: what is
-    /// awake for one renewal takes a fraction of the time for the next. Not where less than a second might then be between two.
+    /// Renews at whole sixteenths of the retry period, rounded down, so that some of many terms are renewed together. A
+    /// wake-up for several renewals costs less than one for each. Not used if two effective renewals could then be less
+    /// than a second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / 16;
-        // Within a second of the one before, a renewal does not count.
+        // A renewal less than a second after the previous one has no effect.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
     }
 
-    /// When to renew what is due at that time.
+    /// Returns when to perform a renewal that is due at the given time.
     fn renewal_at(&self, due: Duration) -> Duration {
         let early = due.as_nanos().checked_rem(self.grain.as_nanos()).unwrap_or_default();
         due.saturating_sub(Duration::from_nanos_u128(early))
     }
 
-    /// The work has ended for a reason for which the lock is to be free at once, also where a stop leaves it as it is.
+    /// Called when the work has ended for a reason that requires a release, even without `release_on_cancel`.
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
         }
     }
 
-    /// Takes in one signal, and returns what to do, in order.
+    /// Processes one signal and returns the instructions to execute, in order.
     pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        // First of all, so that no signal, however good its news, is looked at on behalf of a term that is over.
+        // Check the deadline first, so that no signal is processed for an expired term.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
-            self.lose(LossReason::Deadline, now, &mut instructions);
+            self.lose(EndReason::Deadline, now, &mut instructions);
         }
         match signal {
             Signal::Tick => {}
@@ -299,7 +302,7 @@ impl Machine {
         instructions
     }
 
-    /// When to call [`Machine::step`] with a tick, if nothing happens before; none after the end.
+    /// Returns when to call [`Machine::step`] with a tick, unless a signal arrives earlier. `None` after the end.
     pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
@@ -313,17 +316,17 @@ impl Machine {
         }
     }
 
-    /// Whether there is a term.
+    /// Returns whether there is a term.
     pub fn leads(&self) -> bool {
         matches!(self.phase, Phase::Leading(_))
     }
 
-    /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
+    /// Returns the last observed holder. Empty if the lock is free, `None` before the first read.
     pub fn leader(&self) -> Option<&str> {
         self.reported.as_deref()
     }
 
-    /// How many renewals had to read the lock first: client-go's `leader_election_slowpath_total`.
+    /// Returns how many renewals read the lock first: client-go's `leader_election_slowpath_total`.
     pub fn slow_paths(&self) -> u64 {
         self.slow_paths
     }
@@ -344,7 +347,7 @@ impl Machine {
         if let Ok(found) = &answer {
             let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(untold) {
-                // Something happened, and the watch kept silent.
+                // The read shows a change that the watch did not report.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -362,7 +365,7 @@ impl Machine {
         let (base, record) = match sent.request {
             LockRequest::Create(record) => (None, record),
             LockRequest::Update { base, record } => (Some(base), record),
-            // The owner mixed answers up. It counts as none.
+            // The owner passed an answer that does not match the request. It is ignored.
             LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
@@ -379,13 +382,13 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The term for which it was sent is over, so it says no more than a look at the lock does.
+            // The request was sent for a term that is over, so the answer counts only as a read.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
-    /// Sends what is due.
+    /// Sends the request that is due, if any.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
@@ -414,14 +417,14 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // What is heard meanwhile sets it, and is not forgotten for an answer that is older.
+            // Signals during the request set this. An older answer does not reset it.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the phase of releasing once there is nothing to wait for, and the whole machine with it if it has to stop.
+    /// Ends the release phase once there is nothing to wait for. Finishes the machine if it is stopping.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -431,7 +434,7 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Where there is something left to release, that comes after the answer to what is under way.
+        // A pending release starts after the answer to the request in flight.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -446,7 +449,7 @@ impl Machine {
         }
         self.stopping = true;
         match &self.phase {
-            Phase::Leading(_) => instructions.push(Instruction::Drain(LossReason::Cancelled)),
+            Phase::Leading(_) => instructions.push(Instruction::Drain(EndReason::Cancelled)),
             Phase::Following if self.sent.is_none() => self.release_rest(now),
             _ => {}
         }
@@ -464,13 +467,13 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the work to end if another one should have the lock.
+    /// Asks the work to end if another contender is preferred.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
         {
             leading.gives_up = true;
-            instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+            instructions.push(Instruction::Drain(EndReason::Preferred { other }));
         }
     }
 
@@ -491,7 +494,7 @@ impl Machine {
         }
     }
 
-    fn lose(&mut self, reason: LossReason, now: Now, instructions: &mut Vec<Instruction>) {
+    fn lose(&mut self, reason: EndReason, now: Now, instructions: &mut Vec<Instruction>) {
         let mut stranger = None;
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
             self.last_term = Some((leading.term.version.uid, leading.term.record));
@@ -499,19 +502,19 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
-        // Until the deadline nobody else could lead by that lock, so there is nobody to be waited for if it is gone.
-        if reason != LossReason::Deadline {
+        // No other contender could lead by that lock before the deadline, so there is no wait if it was deleted.
+        if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
-        if reason == LossReason::Deleted {
-            // Who came after the deletion, and may be gone again, is waited for.
+        if reason == EndReason::Deleted {
+            // A holder that came after the deletion, and may be gone again, still causes a wait.
             self.observed = stranger.map(|stranger| *stranger);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Takes a state of the lock in. Only a change of the record or of the uid moves the moment from which its expiry counts.
-    /// Returns whether there was such a change.
+    /// Records an observed state. Only a change of the record or uid restarts the expiry. Returns whether there was
+    /// such a change.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
@@ -537,11 +540,11 @@ impl Machine {
         changed
     }
 
-    /// The lock that was seen so is deleted. Its last holder may have renewed, or even come, unseen and right before that, and
-    /// works for less than a duration after it.
+    /// The observed lock was deleted. Its last holder may have renewed or acquired it unseen right before that, and
+    /// works for less than a duration afterwards.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
-        if self.config.wait_out_deleted {
+        if self.config.wait_after_deletion {
             self.held_until = now.monotonic.saturating_add(gone.record.lease_duration(own).max(own));
         }
     }
@@ -555,8 +558,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// The same state in the newest version that is known: somebody may have written beside the record since it was read, and the watch
-    /// has told of it.
+    /// Returns the same state in the newest known version. Another program may have written the object since it was
+    /// read, and the watch has reported that.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.told) {
@@ -574,13 +577,13 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// When the write in doubt was sent that is found stored.
+    /// Returns when the write in doubt that is found stored was sent.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// The pause after a conflict with somebody who writes the same object again and again. They are not all alike, so that it does
-    /// not go in step with such writes.
+    /// Returns the pause after a conflict with a program that keeps writing the same object. It is jittered, so that it
+    /// does not synchronize with those writes.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

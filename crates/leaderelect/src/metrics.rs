@@ -1,10 +1,10 @@
-//! What an elector tells of itself, by client-go's names where it has them.
+//! The metrics of an elector, with client-go's names where it has them.
 
 use std::any::Any;
 
 use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
-use crate::{ElectionStatus, LossReason};
+use crate::{ElectionStatus, EndReason};
 
 const LABELS: &[&str] = &["name"];
 
@@ -16,13 +16,13 @@ static MASTER_STATUS: Metric = Metric {
 };
 static VALIDITY: Metric = Metric {
     name: "leader_election_validity_seconds",
-    help: "How long the term lasts without another renewal; 0 without one",
+    help: "Remaining time of the term without another renewal; 0 without a term",
     kind: MetricKind::Gauge,
     labels: LABELS,
 };
 static SLOW_PATHS: Metric = Metric {
     name: "leader_election_slowpath_total",
-    help: "Renewals that had to read the lock first",
+    help: "Renewals that read the lock first",
     kind: MetricKind::Counter,
     labels: LABELS,
 };
@@ -36,19 +36,19 @@ static TERM_ENDS: Metric = Metric {
 };
 static RENEWALS: Metric = Metric {
     name: "leader_election_renewals_total",
-    help: "Renewals that moved the end of a term",
+    help: "Renewals that extended the end of a term",
     kind: MetricKind::Counter,
     labels: LABELS,
 };
 static RENEWAL_DURATION: Metric = Metric {
     name: "leader_election_renewal_duration_seconds",
-    help: "How long the renewals took that moved the end of a term, from their sending",
+    help: "Duration of renewals that extended the end of a term, from when they were sent",
     kind: MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
     labels: LABELS,
 };
 static MALFORMED: Metric = Metric {
     name: "leader_election_malformed_records_total",
-    help: "Answers about the lock that could not be read",
+    help: "Responses with an unreadable record",
     kind: MetricKind::Counter,
     labels: LABELS,
 };
@@ -61,9 +61,9 @@ pub(crate) struct Instruments {
     pub(crate) renewals: Box<dyn Counter>,
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
-    /// One for each reason.
-    term_ends: [(&'static str, Box<dyn Counter>); LossReason::NAMES.len()],
-    /// These read, for as long as they are there, whether the elector leads and for how long.
+    /// One counter for each reason.
+    term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
+    /// The gauges for leadership and remaining time, registered for as long as they are held.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 
@@ -84,7 +84,7 @@ impl Instruments {
             renewals: counter(&RENEWALS),
             malformed: counter(&MALFORMED),
             renewal_duration: provider.histogram(&RENEWAL_DURATION, &[lock]),
-            term_ends: LossReason::NAMES.map(|reason| (reason, provider.counter(&TERM_ENDS, &[lock, reason]))),
+            term_ends: EndReason::NAMES.map(|reason| (reason, provider.counter(&TERM_ENDS, &[lock, reason]))),
             _pulled: [
                 provider.pulled(&MASTER_STATUS, &[lock], Box::new(leads)),
                 provider.pulled(&VALIDITY, &[lock], Box::new(left)),
@@ -93,7 +93,7 @@ impl Instruments {
     }
 
     /// Counts the end of a term.
-    pub(crate) fn term_ended(&self, reason: &LossReason) {
+    pub(crate) fn term_ended(&self, reason: &EndReason) {
         let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
         of_reason.for_each(|(_, counter)| counter.add(1));
     }

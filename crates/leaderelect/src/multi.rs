@@ -1,34 +1,39 @@
-//! Two locks as one: for the way from an annotation to a Lease.
+//! A lock of two halves, for the migration from an annotation to a Lease.
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
 use crate::watching::map;
 use crate::{
-    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, Observers, TimePrecision, Token, Version,
+    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Token,
+    Version,
 };
 
-/// The holder of a [`MultiLock`] whose halves name different ones: client-go's `UnknownLeader`. It is nobody's identity.
+/// The holder of a [`MultiLock`] whose halves name different holders: client-go's `UnknownLeader`. No contender may use
+/// it as its identity.
 pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 
-/// Two locks that are held together: client-go's `MultiLock`, its `configmapsleases` and `endpointsleases`.
+/// Two locks that are held together: client-go's `MultiLock`, for `configmapsleases` and `endpointsleases`.
 ///
-/// It leads a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two rollouts: first from
-/// the annotation, the primary half, to both; then from both to the Lease, the secondary. Programs that know the
-/// annotation only and such that know the Lease only do not see each other, so they may not run at a time; and the primary
-/// object has to stay until all who hold both are gone.
+/// It migrates a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two
+/// rollouts: first from the annotation (the primary half) to both, then from both to the Lease (the secondary half).
+/// Programs that use only the annotation and programs that use only the Lease do not see each other, so they must not
+/// run at the same time. The primary object must exist until no program holds both.
 ///
 /// # What is guaranteed
 ///
-/// - Nobody leads by a half. A term begins and is renewed only by a write that both halves took, each in the version in which they
-///   were read; a half that has changed meanwhile is refused, and never adopted, as client-go's is.
-/// - Halves that name different holders are held by [`UNKNOWN_LEADER`]: everybody waits until neither has changed for a
-///   whole duration. So it is after a write that came half-way, by a crash or a refusal; its error
-///   [says so](ApiError::earlier_may_have_acted), and nobody leads for one lease duration.
-/// - If they name one holder, and one half is behind by a renewal, the record has no `renew_time`. So it is never taken for a record that
-///   both have taken.
-/// - The [token](Lock::token) of a term is that of the secondary half, so it goes on growing when the fleet has moved to the Lease alone.
+/// - No contender leads by one half. A term begins and is renewed only by a write that both halves accepted, each in
+///   the version that was read. If a half has changed in the meantime, the write is rejected. The changed half is never
+///   adopted, unlike in client-go.
+/// - If the halves name different holders, [`UNKNOWN_LEADER`] holds the lock. All contenders wait until neither half
+///   has changed for a whole duration. This is the state after a write that reached only one half because of a crash or
+///   a rejection. The error of such a write [says so](ApiError::earlier_may_have_acted), and no contender leads for one
+///   lease duration.
+/// - If both halves name the same holder and one half is a renewal behind, the record has no `renew_time`. So it is
+///   never mistaken for a record that both halves accepted.
+/// - The [token](Lock::token) of a term is that of the secondary half. So tokens keep growing after the fleet has moved
+///   to the Lease alone.
 ///
-/// A Lease that exists without a primary object counts as no lock until the primary is created; then the two disagree.
+/// A Lease without a primary object counts as no lock. Once the primary is created, the two halves disagree.
 ///
 /// # Examples
 ///
@@ -52,24 +57,24 @@ pub struct MultiLock<P, S> {
 }
 
 impl<P: Lock, S: Lock> MultiLock<P, S> {
-    /// Both as one. It goes by the name of the primary.
+    /// Combines the two locks. The resource and key are those of the primary.
     pub fn new(primary: P, secondary: S) -> Self {
         Self { primary, secondary }
     }
 
-    /// What the two halves say together.
+    /// Merges the states of the two halves.
     fn both(
         &self,
-        primary: Locked<P::Object>,
-        secondary: Option<Locked<S::Object>>,
-    ) -> Locked<(P::Object, Option<S::Object>)> {
+        primary: LockSnapshot<P::Object>,
+        secondary: Option<LockSnapshot<S::Object>>,
+    ) -> LockSnapshot<(P::Object, Option<S::Object>)> {
         let version = join(&primary.state.version, secondary.as_ref().map(|half| &half.state.version));
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Without the time at which both would have been renewed: it is not to pass for what was written to both.
+            // No renew time, so that the record is not mistaken for one that both halves accepted.
             let record = LeaderElectionRecord { renew_time: None, ..first };
-            return Locked { state: LockState { version, record, raw }, object: (primary.object, None) };
+            return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
@@ -77,16 +82,17 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // What only one half has taken was not written, and the times do not say which half that is: a clock may have been set back.
+            // The halves differ, so this record was not written as a whole. The times do not reveal the newer half,
+            // because a clock can be set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
         };
         let record = LeaderElectionRecord { lease_duration_seconds, strategy, preferred_holder, ..record };
-        Locked { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
+        LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, Some(secondary.object)) }
     }
 
-    /// The record with times that both halves can tell.
+    /// Truncates the times to a precision that both halves store.
     fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
         let precision = self.time_precision();
         let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
@@ -127,19 +133,20 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         self.secondary.token(&LockState::new(version, began.record.clone()))
     }
 
-    /// Watches the secondary half: a release empties that last. What else happens, it does not tell, so the elector polls too.
+    /// Watches the secondary half, which a release empties last. The elector still polls, because other changes are not
+    /// reported.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
     }
 
-    async fn get(&self) -> Result<Option<Locked<Self::Object>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Self::Object>>, ApiError> {
         let Some(primary) = self.primary.get().await? else { return Ok(None) };
         let secondary = self.secondary.get().await?;
         Ok(Some(self.both(primary, secondary)))
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Self::Object>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Self::Object>, ApiError> {
         let primary = self.primary.create(record).await?;
         let secondary = self.secondary.create(record).await.map_err(half_way)?;
         Ok(self.both(primary, Some(secondary)))
@@ -149,7 +156,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
         &self,
         (primary, secondary): &Self::Object,
         record: &LeaderElectionRecord,
-    ) -> Result<Locked<Self::Object>, ApiError> {
+    ) -> Result<LockSnapshot<Self::Object>, ApiError> {
         let primary = self.primary.update(primary, record).await?;
         let secondary = match secondary {
             Some(base) => self.secondary.update(base, record).await,
@@ -159,7 +166,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Two versions as one: both parts of it are those of the halves. Neither a uid nor a resourceVersion has a plus sign in it.
+/// Joins two versions. Neither a uid nor a resourceVersion contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -169,21 +176,21 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// All that both halves say, since the record of both shows no renewal of the half that is ahead, or of another holder's half.
+/// Returns the complete content of both halves. The merged record alone does not show a renewal of only one half.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// An error of the second half, after the first one has taken the write.
+/// Marks an error of the second half, after the first half has accepted the write.
 fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// That the secondary half was given up, or is gone.
+/// Reports that the secondary half was released or deleted.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,
-        _ => Some(LockEvent::Touched),
+        _ => Some(LockEvent::MaybeChanged),
     })
 }

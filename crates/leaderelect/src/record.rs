@@ -1,40 +1,42 @@
-//! The record of who leads, and its versions.
+//! The election record and its versions.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_meta::MicroTime;
 
-/// Who leads, as the lock says: the `LeaderElectionRecord` of client-go.
+/// The election record that a lock stores: client-go's `LeaderElectionRecord`.
 ///
-/// No decision depends on the two times: they are for humans and for other programs. A record has expired when it has not
-/// changed for long enough on the observer's own clock.
+/// No decision depends on the two times. They are for people and for other programs. A record has expired when it has
+/// not changed for its duration on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
-    /// The holder; empty when nobody holds the lock.
+    /// The holder. Empty if the lock is free.
     pub holder_identity: String,
-    /// For how many seconds a candidate has to see the record unchanged before it may take over. 0 or less if the writer
-    /// gave none.
+    /// How many seconds a candidate must see the record unchanged before it may take over. Zero or negative if the
+    /// writer stated none.
     pub lease_duration_seconds: i32,
     /// When the term began.
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed.
+    /// When the holder last renewed the record.
     pub renew_time: Option<MicroTime>,
-    /// How often the holder changed.
+    /// The number of changes of the holder.
     pub leader_transitions: i32,
-    /// How a coordinated election chooses the holder, such as by [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    /// The strategy of a coordinated election, such as [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
     pub strategy: Option<String>,
-    /// To whom the holder of a coordinated election is to give the lock up; none if it may keep it.
+    /// The contender for which the holder of a coordinated election should give the lock up. `None` if it may keep the
+    /// lock.
     pub preferred_holder: Option<String>,
 }
 
 impl LeaderElectionRecord {
-    /// Whether nobody holds the lock.
+    /// Returns whether the lock is free.
     pub fn is_vacant(&self) -> bool {
         self.holder_identity.is_empty()
     }
 
-    /// How long the record is valid unchanged. A record that states no duration counts with the observer's own.
+    /// Returns how long the unchanged record is valid. `own`, the observer's own duration, applies if the record states
+    /// none.
     pub fn lease_duration(&self, own: Duration) -> Duration {
         match u64::try_from(self.lease_duration_seconds) {
             Ok(seconds @ 1..) => Duration::from_secs(seconds),
@@ -42,7 +44,8 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Whether both records belong to one term: same holder, same beginning, same count.
+    /// Returns whether both records belong to the same term: same holder, same acquire time and same number of
+    /// transitions.
     pub(crate) fn same_term(&self, other: &Self) -> bool {
         self.holder_identity == other.holder_identity
             && self.acquire_time == other.acquire_time
@@ -50,29 +53,30 @@ impl LeaderElectionRecord {
     }
 }
 
-/// One state of one object: the resourceVersion means nothing without the uid.
+/// A version of an object. A resourceVersion is only meaningful together with the uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// The uid of the object that holds the record.
     pub uid: String,
-    /// Its resourceVersion.
+    /// The resourceVersion of the object.
     pub resource_version: String,
 }
 
 impl Version {
-    /// Whether `other` is a state of the same object, which may have been half of a lock before.
+    /// Returns whether `other` is a version of the same object, which may previously have been the first half of a
+    /// two-part lock.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }
 
-    /// Whether this is a state before `other`; none where that cannot be told.
+    /// Returns whether this version is older than `other`. `None` if they cannot be compared.
     pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
         Some(number(self)? < number(other)?)
     }
 }
 
-/// A record and the version in which it was read or written.
+/// A record with the version in which it was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
     /// The version.
@@ -108,7 +112,7 @@ impl LockState {
     }
 }
 
-/// How finely a lock stores times.
+/// The precision with which a lock stores times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePrecision {
     /// Microseconds, like a Lease.
@@ -119,7 +123,7 @@ pub enum TimePrecision {
 }
 
 impl TimePrecision {
-    /// Cuts a moment to what the lock stores, so that a record compares equal to itself when it is read back.
+    /// Truncates a time to the stored precision, so that a record equals itself after a read.
     pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
         let cut = match self {
             Self::Micros => Timestamp::from_microsecond(moment.as_microsecond()),
@@ -128,7 +132,7 @@ impl TimePrecision {
         MicroTime(cut.unwrap_or(moment))
     }
 
-    /// The least by which two stored times differ.
+    /// Returns the smallest difference between two stored times.
     pub(crate) fn step(self) -> Duration {
         match self {
             Self::Micros => Duration::from_micros(1),

@@ -1,4 +1,4 @@
-//! The locks by their names in client-go.
+//! Lock kinds by client-go's names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use thiserror::Error;
 
 use crate::watching::map;
 use crate::{
-    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, MultiLock,
-    Observers, TimePrecision, Token,
+    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState,
+    MultiLock, Observers, TimePrecision, Token,
 };
 
-/// Where the record of a lock is kept, by the names that client-go has had: the `resourceLock` of configurations and flags.
+/// The kind of a lock, by client-go's names: the `resourceLock` of configuration files and flags.
 ///
 /// # Examples
 ///
@@ -25,16 +25,16 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// `leases`: the lock of choice.
+    /// `leases`, the recommended kind.
     #[default]
     Leases,
-    /// `configmaps`, which client-go had until 1.23.
+    /// `configmaps`, supported by client-go until 1.23.
     ConfigMaps,
-    /// `endpoints`, which client-go had until 1.23.
+    /// `endpoints`, supported by client-go until 1.23.
     Endpoints,
-    /// `configmapsleases`, on the way from the one to the other, which client-go had until 1.27.
+    /// `configmapsleases`, for the migration to Leases. Supported by client-go until 1.27.
     ConfigMapsLeases,
-    /// `endpointsleases`, on the way from the one to the other, which client-go had until 1.27.
+    /// `endpointsleases`, for the migration to Leases. Supported by client-go until 1.27.
     EndpointsLeases,
 }
 
@@ -52,7 +52,7 @@ impl LockKind {
         }
     }
 
-    /// The resource that bears the annotation, if one does.
+    /// Returns the resource that has the annotation, if the kind uses one.
     pub fn annotated(self) -> Option<ApiResource> {
         let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
         match self {
@@ -78,17 +78,17 @@ impl FromStr for LockKind {
     }
 }
 
-/// A text that names no [`LockKind`].
+/// The error for a text that does not name a [`LockKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{name:?} is no kind of lock; use leases, or of the old ones configmaps, endpoints, configmapsleases or endpointsleases"
+    "{name:?} is not a lock kind; use leases, or one of the legacy kinds configmaps, endpoints, configmapsleases, endpointsleases"
 )]
 pub struct UnknownLockKind {
-    /// The text.
+    /// The invalid text.
     pub name: String,
 }
 
-/// A lock of the kind that a configuration names: what client-go's `resourcelock.New` makes.
+/// A lock of a configurable kind: client-go's `resourcelock.New`.
 ///
 /// # Examples
 ///
@@ -228,7 +228,7 @@ where
         })
     }
 
-    async fn get(&self) -> Result<Option<Locked<LockObject>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<LockObject>>, ApiError> {
         Ok(match self {
             Self::Lease(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Lease)),
             Self::Annotation(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Annotated)),
@@ -236,7 +236,7 @@ where
         })
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<LockObject>, ApiError> {
         Ok(match self {
             Self::Lease(lock) => wrap(lock.create(record).await?, LockObject::Lease),
             Self::Annotation(lock) => wrap(lock.create(record).await?, LockObject::Annotated),
@@ -244,7 +244,11 @@ where
         })
     }
 
-    async fn update(&self, base: &LockObject, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+    async fn update(
+        &self,
+        base: &LockObject,
+        record: &LeaderElectionRecord,
+    ) -> Result<LockSnapshot<LockObject>, ApiError> {
         Ok(match (self, base) {
             (Self::Lease(lock), LockObject::Lease(base)) => wrap(lock.update(base, record).await?, LockObject::Lease),
             (Self::Annotation(lock), LockObject::Annotated(base)) => {
@@ -256,8 +260,8 @@ where
     }
 }
 
-fn wrap<O>(locked: Locked<O>, object: fn(O) -> LockObject) -> Locked<LockObject> {
-    Locked { state: locked.state, object: object(locked.object) }
+fn wrap<O>(locked: LockSnapshot<O>, object: fn(O) -> LockObject) -> LockSnapshot<LockObject> {
+    LockSnapshot { state: locked.state, object: object(locked.object) }
 }
 
 fn wrapped<O: 'static>(events: LockEvents<O>, object: fn(O) -> LockObject) -> LockEvents<LockObject> {
@@ -265,7 +269,7 @@ fn wrapped<O: 'static>(events: LockEvents<O>, object: fn(O) -> LockObject) -> Lo
         Some(match event {
             LockEvent::Changed(locked) => LockEvent::Changed(wrap(locked, object)),
             LockEvent::Deleted { uid } => LockEvent::Deleted { uid },
-            LockEvent::Touched => LockEvent::Touched,
+            LockEvent::MaybeChanged => LockEvent::MaybeChanged,
         })
     })
 }

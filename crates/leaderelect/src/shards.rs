@@ -1,4 +1,4 @@
-//! Replicas that share the work: each shard is led by one of them.
+//! Shards: replicas divide the work, and each shard has one leader.
 
 mod fleet;
 mod members;
@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use crate::lock::state_of;
 use crate::machine::Preference;
 use crate::{
-    Deadline, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors,
-    LeaderElectorsConfig, Leadership, Lease, LeaseLock, LossReason, TermEnd,
+    Deadline, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
+    LeaseGroup, LeaseGroupConfig, LeaseLock, TermEnd,
 };
 
 use fleet::Fleet;
@@ -31,49 +31,55 @@ pub use shard::Shard;
 use shard::fnv1a;
 pub use sharded::{OfShard, Sharded};
 
-/// The label of all leases of [`Shards`], with their name.
+/// The label of all leases of [`Shards`]. Its value is the name of the shards.
 pub const SHARDS_LABEL: &str = "pintle-shards";
 
-/// How [`Shards`] are shared.
+/// Configuration of [`Shards`].
 #[derive(Clone, Debug)]
 pub struct ShardsConfig {
-    /// How many there are: 16 by default; more than a few for each replica are spread more evenly. Replicas with different numbers, as
-    /// in a rollout that changes it, never work at a time: those who come later wait until none of the others leads a shard any more.
+    /// The number of shards. Default: 16. Several shards for each replica are distributed more evenly. Replicas with
+    /// different numbers, as during a rollout that changes it, never work at the same time. Later replicas wait until
+    /// no replica with another number leads a shard.
     pub shards: u32,
-    /// How they are contended for. The [label](SHARDS_LABEL) is added, and is the only one by which the leases are found: the others
-    /// may differ between replicas, and are those of whoever wrote last.
-    pub electors: LeaderElectorsConfig,
+    /// How replicas contend for the shards. The [label](SHARDS_LABEL) is added, and leases are selected by it alone.
+    /// The other labels can differ between replicas; the last writer determines them.
+    pub electors: LeaseGroupConfig,
 }
 
 impl Default for ShardsConfig {
     fn default() -> Self {
-        Self { shards: 16, electors: LeaderElectorsConfig::default() }
+        Self { shards: 16, electors: LeaseGroupConfig::default() }
     }
 }
 
-/// The share of this replica in the work of many: all objects are divided into [shards](Shard), and each is led by one replica.
+/// This replica's share of work that is divided among replicas. All objects are divided into [shards](Shard), and one
+/// replica leads each shard.
 ///
-/// Each replica has a lease that says that it is there, and contends for all shards. Who should have which shard follows from who
-/// is there, by rendezvous hashing: a replica that comes or goes moves its own share and nothing else. Whoever leads a
-/// shard that another one should have has its work end, and gives it up; the other one takes it at once.
+/// Each replica has a membership lease and contends for all shards. Rendezvous hashing over the members assigns each
+/// shard to a preferred replica. A replica that joins or leaves moves only its own share. The leader of a shard that
+/// another replica should have ends its work and gives the shard up. The preferred replica then takes it at once.
 ///
 /// # What is guaranteed
 ///
-/// - No shard is worked on by two, as for any [`Leadership`]: its lease decides, and who should have it only says who tries first.
-/// - Nor is any object, if replicas divide into different [numbers of shards](ShardsConfig::shards): the number is part of the names of
-///   their leases, and whoever has taken one lists all of them before it begins to work.
-/// - A shard whose replica has died is worked on by another one when its lease has expired, a `lease_duration` after its last
-///   renewal, 120 ms and three requests later: a GET and a PUT take it, and a LIST tells that nobody divides otherwise. A shard that is
-///   given up is without work for 40 ms and four requests after its work has ended: a GET and a PUT, and the next one's PUT and LIST.
-/// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
-///   after that another such time later, and keeps it until replicas come or go.
+/// - No two replicas work on a shard at the same time, as for any [`Leadership`]. The shard's lease decides. The
+///   assignment only determines which replica tries first.
+/// - The same holds for objects, even if replicas use different [numbers of shards](ShardsConfig::shards). The number
+///   is part of the lease names, and a replica that has taken a shard lists all leases before it begins to work.
+/// - After a replica dies, another replica works on its shards once the lease has expired: a `lease_duration` after the
+///   last renewal, plus 120 ms and three requests. A GET and a PUT take the lease, and a LIST checks for replicas with
+///   another number of shards. A shard that is given up has no worker for 40 ms and four requests after its work has
+///   ended: a GET and a PUT, then the successor's PUT and LIST.
+/// - If the preferred replica does not take a free shard, the next one does after twice the `retry_period`, the one
+///   after that another such time later. It keeps the shard until replicas join or leave.
 ///
-/// There is no bound on how long a shard is without work where lists fail, or while replicas of two numbers take leases at a
-/// time: both may give theirs up, and try again after a random pause, or where watches are forbidden after up to a `lease_duration`.
+/// The time that a shard has no worker is unbounded while lists fail, or while replicas with two different numbers take
+/// leases at the same time. Both can give theirs up. They try again after a random pause, or after up to a
+/// `lease_duration` where watches are forbidden.
 ///
-/// A replica gets, lists, watches, creates, updates and deletes leases. Where it may not watch them, it sees no others: the guarantees
-/// hold, but whoever comes first has all, and what a dead one had is found by polls. Where it may not list them, it takes no part, and
-/// what it has taken as it still might, it gives up after a `lease_duration` without work.
+/// A replica needs the verbs get, list, watch, create, update and delete on leases. Without watch, it sees no other
+/// replicas. The guarantees hold, but the first replica takes all shards, and polls find the shards of a dead replica.
+/// Without list, a replica does not take part. If it loses that right after it has taken a shard, it gives the shard up
+/// after a `lease_duration` without work.
 ///
 /// # Examples
 ///
@@ -100,22 +106,24 @@ impl Default for ShardsConfig {
 /// ```
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
-    /// By which this replica says that it is there.
+    /// The elector of this replica's membership lease.
     member: LeaderElector<LeaseLock<A>>,
-    /// One for each shard. A run that was dropped leaves them behind, so that the next one waits for what they have permitted.
+    /// One elector for each shard. They outlive a dropped run, so that the next run waits for the permits of the
+    /// dropped one.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// The shards of that name, whose leases are in `namespace`: `{name}-0-of-16` and so on, and `{name}-member-…-of-16` for each replica.
+    /// Joins the shards `name`, whose leases are in `namespace`: `{name}-0-of-16` and so on, and
+    /// `{name}-member-…-of-16` for each replica.
     ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks, or a name that no label can have.
+    /// Returns the first rule that `config` breaks, or an error if `name` is not a valid label value.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);
@@ -125,10 +133,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         electors.labels.extend(common.clone());
         let LeaderElectionConfig { clocks, lease_duration, .. } = electors.election.clone();
         let members = Arc::new(watch::Sender::new(Members::new(name, config.shards)));
-        let told = members.clone();
+        let seen = members.clone();
         let tap = move |event: &WatchEvent<Lease>| {
             let now = clocks.now().monotonic;
-            told.send_modify(|members| match event {
+            seen.send_modify(|members| match event {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
                     members.saw(&lease.metadata.name, &state_of(lease), lease_duration, now);
                 }
@@ -136,7 +144,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ => {}
             });
         };
-        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, &common, tap)?;
+        let electors = LeaseGroup::start_with(api.clone(), namespace, electors, &common, tap)?;
         let own_lease = members.borrow().lease_of_member(&config.electors.election.identity);
         let member = electors.elector(&own_lease);
         let of_shard = |shard: Shard| {
@@ -150,11 +158,12 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Ok(Self { fleet, member, electors: of_shards })
     }
 
-    /// Works on each shard for as long as this replica leads it, until `stop` is cancelled, or the work on a shard ends by itself: then
-    /// that end is returned. Either way, the work on all shards is asked to end first, and they are given up.
+    /// Works on each shard while this replica leads it, until `stop` is cancelled or the work on one shard ends by
+    /// itself. In the second case, returns that shard and how its term ended. In both cases, the work on all shards is
+    /// first asked to end, and the shards are given up.
     ///
-    /// All work is done where this future is polled; what is to be spread over threads has to be spawned, and
-    /// [run](Leadership::run) inside its leadership.
+    /// All work runs in the task that polls this future. To spread work over threads, spawn it and
+    /// [run](Leadership::run) it inside its leadership.
     ///
     /// # Panics
     ///
@@ -171,9 +180,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // It leaves first of all, so that the others know whose the shards are that it gives up.
+        // The membership ends first, so that other replicas know which shards become theirs.
         let present = async {
-            // The others would yield to one that cannot list, and never works.
+            // Other replicas would yield to a replica that cannot list, and so never works.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -182,7 +191,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // Who should have what is not known before the others are.
+        // The assignment is unknown until the other members are known.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
@@ -202,7 +211,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // Where that cannot be told, another one may be able to.
+                    // If the list fails for too long, another replica may be able to list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
                         biased;
@@ -216,10 +225,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     }
                     Some(work(shard, leadership).await)
                 });
-                // It contends again for what it loses, without another look before: the one that follows each taking decides.
+                // After a lost term, it contends again without a list first. The list after each acquisition decides.
                 match elector.run(&stop, callbacks).await {
-                    // It was not begun. Of two who have seen each other, one is to come back first.
-                    Some(TermEnd { reason: LossReason::Completed, work: Some(Ok(None)) }) => {
+                    // The work did not begin. A random pause lets one of two conflicting replicas return first.
+                    Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
                     end => break end,
@@ -232,7 +241,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 Some(Err(panic)) => Some(Err(panic)),
                 None => None,
             };
-            matches!(reason, LossReason::Completed | LossReason::Panicked).then_some((shard, TermEnd { reason, work }))
+            matches!(reason, EndReason::Completed | EndReason::Panicked).then_some((shard, TermEnd { reason, work }))
         });
         let mut shards: FuturesUnordered<_> = shards.collect();
         let share = async {
@@ -240,7 +249,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             while let Some(end) = shards.next().await {
                 ended = ended.or(end);
             }
-            // Where there are no shards, there is nothing to do.
+            // Without shards, the run ends at once.
             stop.cancel();
             ended
         };

@@ -1,5 +1,5 @@
-//! The shell around the [machines](crate::machine::Machine) of one elector or many: one task that owns their timers, their
-//! requests and their watch. It decides nothing.
+//! The runtime of one or many [machines](crate::machine::Machine): one task that owns their timers, requests and watch.
+//! It makes no election decisions.
 
 mod contest;
 
@@ -28,15 +28,15 @@ use crate::{Clocks, Deadline};
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// What happened to a lock of that key; without a key, to that of whoever hears of it.
+/// A lock event with its key. Without a key, the event is for all contests of the shell.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A shell, whose task ends when this is dropped.
+/// A handle to the shell. Its task ends when the handle is dropped.
 pub(crate) struct Shell<L: Lock> {
     /// Unbounded, since there are at most a few of a term.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The panic that has ended the task.
+    /// The panic that ended the task.
     fell_over: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -49,18 +49,18 @@ enum Order<L: Lock> {
 /// A contest in a shell, and what ends it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// When it is to be stepped, if nothing happens before.
+    /// When to step it, unless an event arrives earlier.
     wake: Option<Deadline>,
-    /// By when its request should leave, which waits for others.
+    /// When its queued request should be sent at the latest.
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// Nobody waits for it any more.
+    /// Its elector was dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// The place of a contest in a shell, which it leaves when this is dropped: nothing is sent for it any more.
+/// A contest's membership in a shell. When it is dropped, the contest sends no more requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -68,8 +68,8 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for contests by these clocks, with so many requests at a time, or one for every second contest if these are more.
-    /// `None` is for one contest. `watch` tells of their locks.
+    /// Starts a task for contests with these clocks. At most `in_flight` requests run at once, or half the number of
+    /// contests if that is greater. `None` is for a single contest. `watch` reports events of the locks.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<Told<Seen<L::Object>>>) -> F,
@@ -102,7 +102,7 @@ impl<L: Lock> Shell<L> {
         Self { orders, joined: AtomicU64::new(0), fell_over, _task: task }
     }
 
-    /// Drives the contest until it has finished. Then the answer comes, or the panic of its lock.
+    /// Drives the contest until it has finished, and returns a receiver for the end or for a panic of its lock.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -123,7 +123,7 @@ impl<L: Lock> Shell<L> {
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// The panic of the shell itself, where its answer does not come; none if the runtime comes to its end.
+    /// Returns the panic of the shell itself if no answer arrives. `None` if the runtime shuts down.
     pub(crate) async fn fell_over(&self) -> Option<String> {
         let mut told = self.shell.fell_over.clone();
         let told = told.wait_for(Option::is_some).await.ok()?;
@@ -136,22 +136,22 @@ impl<L: Lock> Place<'_, L> {
     }
 }
 
-/// What the task works on.
+/// The state of the task.
 struct Running<L: Lock> {
     clocks: Arc<dyn Clocks>,
     in_flight: usize,
-    /// Whether it is there for many contests.
+    /// Whether the shell serves many contests.
     is_shared: bool,
     seats: BTreeMap<u64, Seat<L>>,
-    /// Who contends for which lock.
+    /// The contests of each lock.
     keys: BTreeSet<(ObjectKey, u64)>,
-    /// Who is to be stepped when.
+    /// When to step each contest.
     timers: BTreeSet<(Duration, u64)>,
-    /// Whose requests wait until there is room for them, by when they should leave.
+    /// Queued requests, ordered by when they should be sent.
     waiting: BTreeSet<(Duration, u64)>,
-    /// How many requests are under way.
+    /// The number of requests in flight.
     sent: usize,
-    /// The most contests that there were since no request waited.
+    /// The maximum number of contests since the queue was last empty.
     peak: usize,
     /// The timer. It may fire before the first of `timers`, so that one which is put off again and again is not armed each time.
     armed: Option<(Deadline, Timer)>,
@@ -203,9 +203,10 @@ impl<L: Lock> Running<L> {
                 ended = &mut watch, if watched => {
                     watched = false;
                     if let Err(panic) = ended {
-                        tracing::error!("the watch of an election panicked, and it polls from here on");
+                        tracing::error!("the watch of an election panicked; polling from now on");
                         self.told(Told::Down);
-                        // Of one that it has for itself, the panic is its own. One that is shared is nobody's.
+                        // A panic in the watch of a single contest belongs to its run. A shared watch belongs to no
+                        // run.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
                             self.fall_over(id, panic);
                         }
@@ -276,7 +277,7 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // A write takes the place of the look that it follows from, before that is old.
+                        // A write directly follows its read, before that read is stale.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -287,7 +288,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Waits for an event of a contest, for as long as somebody waits for that.
+    /// Waits for an event of a contest, until its elector is dropped.
     fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
         self.events.push(Box::pin(async move {
             tokio::select! {
@@ -298,7 +299,7 @@ impl<L: Lock> Running<L> {
         }));
     }
 
-    /// Tells a contest who should have its lock, now and whenever that changes.
+    /// Sends a contest the preferred holder, now and on each change.
     fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
         let now = preference.borrow_and_update().clone();
         self.step(id, Signal::Prefer(now));
@@ -306,7 +307,7 @@ impl<L: Lock> Running<L> {
         self.listen(id, seat.gone.clone(), async move {
             match preference.changed().await {
                 Ok(()) => Event::Prefer(preference),
-                // No other one will come.
+                // No further change will arrive.
                 Err(_) => pending().await,
             }
         });
@@ -339,7 +340,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Steps whoever is due.
+    /// Steps each contest that is due.
     fn tick(&mut self) {
         let now = self.clocks.now();
         // The first may be due by another clock.
@@ -354,11 +355,11 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a contest, which may have a place for the next request.
+    /// Steps a contest, which may have capacity for its next request.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
-        // Its lock and its clocks are a user's.
+        // The lock and the clocks are user code.
         let stepped = match catch_unwind(AssertUnwindSafe(|| seat.contest.step(signal))) {
             Ok(stepped) => stepped,
             Err(panic) => return self.fall_over(id, panic),
@@ -383,13 +384,13 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Whether another request may be under way. A term outlives two requests in a row that take as long as they may: so with room
-    /// for every second contest, no term is lost because its requests wait for others.
+    /// Returns whether another request may be in flight. A term survives two consecutive requests that take their whole
+    /// timeout. So with capacity for half of the contests, no term is lost to queueing.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }
 
-    /// Sends what there is room for, the most urgent first.
+    /// Sends queued requests up to the limit, the most urgent first.
     fn send(&mut self) {
         while self.has_room()
             && let Some((_, id)) = self.waiting.pop_first()
@@ -444,7 +445,7 @@ impl<L: Lock> Running<L> {
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()

@@ -1,4 +1,4 @@
-//! What an elector knows, for others to ask.
+//! The observable state of an elector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use tokio::sync::watch;
 
 use crate::{Clocks, LeaderElectionConfig, Leadership};
 
-/// What an elector knows, for everyone who has to ask: health checks, logs, web pages.
+/// The state of an election, for health checks, logs and status pages.
 ///
-/// It is for information. Work asks its [`Leadership`].
+/// It is informational. Work must check its [`Leadership`] instead.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{ElectionStatus, Wedged};
+/// use pintle_leaderelect::{ElectionStatus, RenewalOverdue};
 /// use std::time::Duration;
 ///
-/// fn liveness(status: &ElectionStatus) -> Result<(), Wedged> {
+/// fn liveness(status: &ElectionStatus) -> Result<(), RenewalOverdue> {
 ///     status.check(Duration::from_secs(20))
 /// }
 ///
@@ -41,7 +41,7 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The term whose work runs, or may still run.
+    /// The term whose work runs or may still run.
     pub(crate) term: Option<Leadership>,
 }
 
@@ -51,52 +51,52 @@ impl ElectionStatus {
         Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
-    /// The holder that was last observed; empty if nobody holds the lock, none before the first look.
+    /// Returns the last observed holder. Empty if the lock is free, `None` before the first read.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
 
-    /// Whether this elector has a term whose deadline has not passed.
+    /// Returns whether this elector has a term whose deadline has not passed.
     pub fn is_leader(&self) -> bool {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// The term whose work this elector runs, whether it is over or not; none if there is none.
+    /// Returns the term whose work this elector runs, even if the term is over. `None` if no work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
     }
 
-    /// Waits for the next change of anything that this type tells. False once the elector is dropped.
+    /// Waits for the next change of this status. Returns `false` once the elector is dropped.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future loses no change.
     pub async fn changed(&mut self) -> bool {
         self.observed.changed().await.is_ok()
     }
 
-    /// For a liveness probe: finds a process that hangs and so has not stopped leading.
+    /// Checks, for a liveness probe, that the process does not hang while it still leads.
     ///
     /// # Errors
     ///
-    /// [`Wedged`] if a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
-    /// ended. A candidate always passes.
-    pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
+    /// [`RenewalOverdue`] if the term was last confirmed more than the lease duration plus `tolerance` ago and its work
+    /// has not ended. A candidate always passes.
+    pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // By the clock that stands still while the machine is suspended, when nothing could be confirmed.
+        // Uses the monotonic clock, which stops during a suspend, when no renewal is possible.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         match age > self.lease_duration.saturating_add(tolerance) {
-            true => Err(Wedged { lock: self.lock.clone(), age }),
+            true => Err(RenewalOverdue { lock: self.lock.clone(), age }),
             false => Ok(()),
         }
     }
 }
 
-/// A term was not confirmed for too long, and its work still runs.
+/// The term has not been renewed for too long, and its work still runs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
-pub struct Wedged {
+pub struct RenewalOverdue {
     /// The lock.
     pub lock: ObjectKey,
     /// The time since the term was last confirmed.

@@ -1,27 +1,27 @@
-//! Terms, and how they end.
+//! Terms and how they end.
 
 use std::fmt;
 use std::thread;
 
 use crate::record::{LeaderElectionRecord, Version};
 
-/// One stretch of leadership.
+/// One period of leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The version of the lock in which the term was first seen to be ours.
+    /// The version of the lock in which this elector first saw itself as the holder.
     pub version: Version,
-    /// The record that began it.
+    /// The record that began the term.
     pub record: LeaderElectionRecord,
 }
 
-/// How a term ended, and what became of its work.
+/// How a term ended, and the outcome of its work.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{LossReason, TermEnd};
+/// use pintle_leaderelect::{EndReason, TermEnd};
 ///
-/// fn tell(end: &TermEnd<Result<u32, String>>) -> String {
+/// fn describe(end: &TermEnd<Result<u32, String>>) -> String {
 ///     match &end.work {
 ///         Some(Ok(Ok(value))) => format!("the work is done: {value}"),
 ///         Some(Ok(Err(error))) => format!("the work failed: {error}"),
@@ -29,79 +29,79 @@ pub struct Term {
 ///         None => format!("the work was dropped: {}", end.reason),
 ///     }
 /// }
-/// let end = TermEnd { reason: LossReason::Completed, work: Some(Ok(Ok(7))) };
-/// assert_eq!(tell(&end), "the work is done: 7");
+/// let end = TermEnd { reason: EndReason::Completed, work: Some(Ok(Ok(7))) };
+/// assert_eq!(describe(&end), "the work is done: 7");
 /// ```
 #[derive(Debug)]
 pub struct TermEnd<T> {
-    /// Why it is over.
-    pub reason: LossReason,
-    /// What the work returned, or its panic; none if it was dropped because the term was over. Work that sees the end of its term
-    /// may return before it is dropped, so this and a loss do not exclude each other.
+    /// Why the term ended.
+    pub reason: EndReason,
+    /// The return value of the work, or its panic. `None` if the work was dropped because the term was over. Work that
+    /// notices the end of its term can return before it is dropped, so a value does not exclude a loss.
     pub work: Option<thread::Result<T>>,
 }
 
 /// Why a term ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LossReason {
-    /// The elector itself was dropped.
-    Abandoned,
-    /// The caller asked for it, and the work has ended.
+pub enum EndReason {
+    /// The elector was dropped.
+    Dropped,
+    /// The elector was stopped, and the work has ended.
     Cancelled,
     /// The work ended by itself.
     Completed,
-    /// No renewal could be stored in time.
+    /// No renewal was stored before the deadline.
     Deadline,
-    /// The lock was deleted, or replaced by another object of its name.
+    /// The lock was deleted, or replaced by another object with the same name.
     Deleted,
     /// The work panicked.
     Panicked,
-    /// Another one should have the lock, for whom the work has ended: a coordinated election says so, or it is one of
-    /// [shards](crate::Shards) that are shared anew.
+    /// The work ended in favor of a preferred holder. The preference comes from a coordinated election, or from a new
+    /// assignment of [shards](crate::Shards).
     Preferred {
-        /// The other one.
+        /// The preferred holder.
         other: String,
     },
-    /// The lock has another record.
-    Usurped {
-        /// Its holder; empty when it was released by someone else.
+    /// The record in the lock no longer belongs to this term.
+    TakenBy {
+        /// The new holder. Empty if another program released the lock.
         by: String,
     },
 }
 
-impl LossReason {
-    /// All names.
+impl EndReason {
+    /// The names of all variants.
     pub(crate) const NAMES: [&'static str; 8] =
-        ["Abandoned", "Cancelled", "Completed", "Deadline", "Deleted", "Panicked", "Preferred", "Usurped"];
+        ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 
-    /// The name of the variant, as metrics have it.
+    /// Returns the name of the variant, as used in metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Abandoned => "Abandoned",
+            Self::Dropped => "Dropped",
             Self::Cancelled => "Cancelled",
             Self::Completed => "Completed",
             Self::Deadline => "Deadline",
             Self::Deleted => "Deleted",
             Self::Panicked => "Panicked",
             Self::Preferred { .. } => "Preferred",
-            Self::Usurped { .. } => "Usurped",
+            Self::TakenBy { .. } => "TakenBy",
         }
     }
 }
 
-impl fmt::Display for LossReason {
+impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Abandoned => f.write_str("the elector was dropped"),
-            Self::Cancelled => f.write_str("it was asked to end"),
+            Self::Dropped => f.write_str("the elector was dropped"),
+            Self::Cancelled => f.write_str("the elector was stopped"),
             Self::Completed => f.write_str("the work ended"),
             Self::Deadline => f.write_str("no renewal was stored before the deadline"),
             Self::Deleted => f.write_str("the lock was deleted"),
             Self::Panicked => f.write_str("the work panicked"),
             Self::Preferred { other } => write!(f, "{other:?} is preferred"),
-            Self::Usurped { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
-            Self::Usurped { by } => write!(f, "the lock went to {by:?}"),
+            Self::TakenBy { by } if by.is_empty() => f.write_str("another program released the lock"),
+            Self::TakenBy { by } => write!(f, "the lock was taken by {by:?}"),
         }
     }
 }

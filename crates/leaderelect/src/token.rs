@@ -1,4 +1,4 @@
-//! Fencing: what a resource compares to keep a leader out that is no longer one.
+//! Fencing tokens, by which a resource rejects requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::Version;
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 
-/// The number of a term: the revision in which the lock was taken.
+/// A fencing token of a term: the resourceVersion at which the lock was taken.
 ///
-/// Tokens have an order within one uid only, and there each term's token is greater than those before. A resource that
-/// remembers the greatest one it has seen, and refuses what comes with a lesser, is safe from leaders that were frozen; nothing else
-/// is. For objects of Kubernetes, [`stamp`](Token::stamp) and [`verify`](Token::verify) do that: read the object,
-/// verify, stamp, and update it with the resourceVersion that was read. Each leader has to stamp what it relies on before it
-/// relies on it.
+/// Tokens are ordered only within one uid, where each term has a greater token than all earlier terms. A resource that
+/// remembers the greatest token and rejects lesser ones is safe from leaders that were frozen. Nothing else provides
+/// that. For Kubernetes objects, use [`stamp`](Token::stamp) and [`verify`](Token::verify): read the object, verify,
+/// stamp, and update it with the resourceVersion that was read. Each leader must stamp an object before it relies on
+/// it.
 ///
 /// # Examples
 ///
@@ -38,18 +38,18 @@ pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";
 pub struct Token {
     /// The uid of the lock.
     pub uid: String,
-    /// Its resourceVersion as the term began.
+    /// The resourceVersion of the lock when the term began.
     pub revision: u64,
 }
 
 impl Token {
-    /// The token of that version; none if its resourceVersion is no number. Kubernetes promises that it is one since 1.35, and
-    /// made it one before.
+    /// Returns the token of a version. `None` if its resourceVersion is not a number. Kubernetes has guaranteed numbers
+    /// since 1.35, and used them before.
     pub fn of(version: &Version) -> Option<Self> {
         Some(Self { uid: version.uid.clone(), revision: version.resource_version.parse().ok()? })
     }
 
-    /// Leaves this token on an object, in an [annotation](TOKEN_ANNOTATION).
+    /// Writes this token to an object, in an [annotation](TOKEN_ANNOTATION).
     pub fn stamp(&self, metadata: &mut ObjectMeta) {
         metadata.annotations.insert(TOKEN_ANNOTATION.into(), self.to_string());
     }
@@ -58,13 +58,14 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`Fenced`] if one has, or if that cannot be told: the stamp is of a lock of another uid, or unreadable. After a lock was
-    /// deleted and made anew, the stamps of the old one have to be replaced by somebody who knows that its leader is gone.
-    pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), Fenced> {
+    /// [`StaleToken`] if a later term has stamped the object, or if the stamp cannot be compared: it belongs to a lock
+    /// with another uid or is unreadable. After a lock was deleted and recreated, replace the old stamps once the old
+    /// leader is known to be gone.
+    pub fn verify(&self, metadata: &ObjectMeta) -> Result<(), StaleToken> {
         let Some(text) = metadata.annotations.get(TOKEN_ANNOTATION) else { return Ok(()) };
         match text.parse::<Self>() {
             Ok(found) if found <= *self => Ok(()),
-            _ => Err(Fenced { found: text.clone(), token: self.clone() }),
+            _ => Err(StaleToken { found: text.clone(), token: self.clone() }),
         }
     }
 }
@@ -92,21 +93,21 @@ impl FromStr for Token {
     }
 }
 
-/// A text that is no [`Token`].
+/// The error for a text that is not a [`Token`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no fencing token; one is the uid of a lock, a slash, and a revision")]
+#[error("{text:?} is not a fencing token; expected UID/REVISION")]
 pub struct InvalidToken {
-    /// The text.
+    /// The invalid text.
     pub text: String,
 }
 
-/// An object belongs to a later term, or to one that cannot be compared.
+/// The error for an object that was stamped by a later term, or by a term that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the object was stamped by term {found}, and this is term {token}")]
-pub struct Fenced {
-    /// The stamp.
+pub struct StaleToken {
+    /// The stamp found on the object.
     pub found: String,
-    /// The token that was to be verified.
+    /// The token that was verified.
     pub token: Token,
 }
 
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_have_an_order_within_one_uid_only() {
+    fn tokens_are_ordered_only_within_one_uid() {
         let token = |text: &str| text.parse::<Token>().unwrap();
         assert!(token("a/9") < token("a/10") && token("a/10") >= token("a/10"));
         assert_eq!(token("a/9").partial_cmp(&token("b/10")), None);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn incomparable_tokens_are_rejected() {
         let token: Token = "a/9".parse().unwrap();
         for (stamp, passes) in [("a/8", true), ("a/9", true), ("a/10", false), ("b/1", false), ("?", false)] {
             let mut metadata = ObjectMeta::default();

@@ -1,4 +1,4 @@
-//! Watches, as hints to act sooner.
+//! Watches, which let electors act sooner than their next poll.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,10 +13,10 @@ use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::lock::{LockEvent, Locked};
+use crate::lock::{LockEvent, LockSnapshot};
 use crate::{Clocks, Deadline};
 
-/// What one who watches tells.
+/// A message of a watcher.
 pub(crate) enum Told<E> {
     Up,
     Down,
@@ -26,10 +26,11 @@ pub(crate) enum Told<E> {
 /// The events of a watch.
 pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
-/// How long it may take to open a watch. One that hangs is given up, so that the next one may have a better connection.
+/// The timeout for opening a watch. After a timeout, the next attempt may use a better connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Opens a watch of `what` again and again, with these pauses, until there is nothing to watch or nobody to tell.
+/// Watches `what` and reopens the watch with the given pauses, until there is nothing to watch or the receiver is
+/// dropped.
 pub(crate) async fn follow<E, F>(
     what: impl fmt::Display,
     open: impl Fn() -> F,
@@ -44,7 +45,7 @@ pub(crate) async fn follow<E, F>(
         let opened = tokio::select! {
             biased;
             opened = open() => opened,
-            () = clocks.sleep_until(late) => Err(ApiError::timeout("no answer in time")),
+            () = clocks.sleep_until(late) => Err(ApiError::timeout("no response before the timeout")),
         };
         let asked = match opened {
             Ok(None) => return,
@@ -70,8 +71,8 @@ pub(crate) async fn follow<E, F>(
     }
 }
 
-/// Watches the one object of `key`. What cannot be read says nothing: whoever watches reads it himself before long, and tells
-/// what is wrong.
+/// Watches the object `key`. Unreadable events are skipped, because the next poll reads the object and reports the
+/// error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -83,7 +84,7 @@ where
     E: 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
-    // An API of all namespaces would have the server send what is in the others.
+    // Restricts an API of all namespaces to this namespace, so that the server does not send the others.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
@@ -100,7 +101,7 @@ where
     .await
 }
 
-/// Watches what the options select. Each watch begins with the present state, so nothing is missed in between.
+/// Watches the selected objects. Each watch starts with the current state, so no change is missed between watches.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
@@ -115,10 +116,10 @@ where
     Ok(Box::pin(Decoded { events, tell: Box::new(tell) }))
 }
 
-/// What an event says of a lock.
+/// Converts an object event to a lock event.
 pub(crate) fn lock_event<T: Object>(
     event: WatchEvent<T>,
-    locked: impl Fn(T) -> Result<Locked<T>, ApiError>,
+    locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,
 ) -> Option<LockEvent<T>> {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => locked(object).ok().map(LockEvent::Changed),
@@ -153,7 +154,7 @@ where
     }
 }
 
-/// The events that `tell` makes of these, but for those of which it makes none.
+/// Maps the events with `tell`, and drops those for which it returns `None`.
 pub(crate) fn map<A: 'static, B: 'static>(
     events: Events<A>,
     tell: impl Fn(A) -> Option<B> + Send + 'static,

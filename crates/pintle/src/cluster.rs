@@ -11,9 +11,9 @@ use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSou
 use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
-    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
-    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, Observers, ResourceLock, Shards, ShardsConfig,
-    TermEnd,
+    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseCandidate,
+    LeaseCandidateSpec, LeaseGroup, LeaseGroupConfig, LeaseLock, LockKind, Observers, ResourceLock, Shards,
+    ShardsConfig, TermEnd,
 };
 use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -342,12 +342,12 @@ impl Cluster {
     /// # Examples
     ///
     /// ```
-    /// use pintle::leaderelect::LeaderElectorsConfig;
+    /// use pintle::leaderelect::LeaseGroupConfig;
     /// use pintle::prelude::*;
     ///
     /// async fn shard(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle::Error> {
     ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
-    ///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    ///     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
     ///     let electors = cluster.electors("kube-system", config)?;
     ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
     ///     electors.elector("website-controller-7").run(stop, work).await; // And others beside it.
@@ -362,15 +362,11 @@ impl Cluster {
     /// # Panics
     ///
     /// Panics if called outside of a tokio runtime.
-    pub fn electors(
-        &self,
-        namespace: &str,
-        mut config: LeaderElectorsConfig,
-    ) -> Result<LeaderElectors<Api<Lease>>, Error> {
+    pub fn electors(&self, namespace: &str, mut config: LeaseGroupConfig) -> Result<LeaseGroup<Api<Lease>>, Error> {
         let leases = self.leases(namespace, config.election.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         self.set_observers(&mut config.election);
-        LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
+        LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
     /// Returns this replica's share of the shards called `name`, whose Leases are in `namespace`. An empty string means
@@ -544,7 +540,7 @@ impl Cluster {
     ///     });
     ///     let stop = CancellationToken::new();
     ///     let ended = cluster.run_or_die("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
-    ///     assert_eq!(ended.unwrap().reason, LossReason::Completed);
+    ///     assert_eq!(ended.unwrap().reason, EndReason::Completed);
     ///     cluster.shutdown().await;
     ///     Ok(())
     /// }

@@ -7,7 +7,7 @@ pub use pintle_controller::{
 };
 pub use pintle_events::{EventRecorder, EventType};
 pub use pintle_informer::{InformerConfig, Lister, ReflectorConfig, ResourceEvent, SharedInformer};
-pub use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, LossReason, TermEnd};
+pub use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElectionConfig, Leadership, TermEnd};
 pub use pintle_meta::{
     ApiError, ApiResource, ClientConfig, Condition, ConditionStatus, Conditions, DeleteOptions, DynamicObject,
     FieldSelector, LabelSelector, ListOptions, Metadata, Object, ObjectApi, ObjectKey, ObjectMeta, OwnerReference,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pintle::leaderelect::{LeaderElectorsConfig, Shard, ShardsConfig};
+use pintle::leaderelect::{LeaseGroupConfig, Shard, ShardsConfig};
 use pintle::prelude::*;
 use pintle_metrics::InMemoryProvider;
 use tokio::task::JoinHandle;
@@ -75,7 +75,7 @@ pub(super) fn shards(how: &Setting) -> Sample {
 fn start(how: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
     // Who has which shard follows from these names alone.
-    let electors = LeaderElectorsConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
+    let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(how, &InMemoryProvider::new()).shards("default", &name, config);
     let mut shares = shares.expect("a valid configuration");

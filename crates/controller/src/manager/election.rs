@@ -7,7 +7,7 @@ use std::thread;
 
 use futures_util::FutureExt;
 use pintle_events::{EventRecorder, EventType, ObjectReference};
-use pintle_leaderelect::{LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, LossReason, TermEnd};
+use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, TermEnd};
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -144,7 +144,7 @@ async fn contend(
         let ended = caught(election.run(&stop, Box::new(work))).await;
         let ended = ended.map_err(|panic| failed(format!("panicked: {panic}")))?;
         let reason = ended.map(|end| end.reason);
-        if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = reason {
+        if let Some(reason @ (EndReason::Deadline | EndReason::TakenBy { .. } | EndReason::Deleted)) = reason {
             tracing::warn!(%reason, "the last term was lost");
         }
     }

@@ -62,7 +62,7 @@ impl ManagerStatus {
     pub fn health(&self) -> Health {
         let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
-            problem: election.check(TOLERANCE).err().map(|wedged| wedged.to_string()),
+            problem: election.check(TOLERANCE).err().map(|overdue| overdue.to_string()),
         });
         Health { checks: election.into_iter().collect() }
     }

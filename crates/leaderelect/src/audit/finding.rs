@@ -1,85 +1,88 @@
-//! What an audit has to say.
+//! The findings of an audit.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What happened to a lock, or what is wrong with it. It displays as a line for a log.
+/// An event of a lock, or a problem with it. The `Display` output is a log line.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Somebody leads.
+    /// A term began.
     Began {
         /// The holder.
         holder: String,
-        /// How often the holder has changed, as the record says.
+        /// The number of holder changes that the record states.
         transitions: i32,
-        /// For how long nobody did, as it was seen, or since the last renewal of one who did not give up; none if that is not known.
+        /// How long the lock had no leader, as observed. If the last holder did not release, the gap counts from its
+        /// last renewal. `None` if unknown.
         gap: Option<Duration>,
     },
-    /// Somebody leads no more.
+    /// A term ended.
     Ended {
         /// The holder.
         holder: String,
-        /// How.
+        /// How it ended.
         end: AuditedEnd,
-        /// For how long it led, as it was seen.
+        /// How long the term lasted, as observed.
         lasted: Duration,
     },
-    /// The lock was taken from a holder before its record had been unchanged for the duration that it states: both may have worked at a
-    /// time. So it is after a deletion, too. Unsafe.
+    /// The lock was taken before the holder's record had been unchanged for its stated duration, so both holders may
+    /// have worked at the same time. This also applies after a deletion. Unsafe.
     TakenEarly {
-        /// Who took it.
+        /// The new holder.
         by: String,
-        /// From whom.
+        /// The previous holder.
         from: String,
-        /// How long the record had been unchanged, at most.
+        /// An upper bound of how long the record had been unchanged.
         after: Duration,
-        /// How long it had to be.
+        /// How long it had to be unchanged.
         of: Duration,
     },
-    /// A term goes on that had ended: its holder wrote the lock again, after another one had it. Unsafe.
+    /// A term resumed after it had ended: its holder wrote the lock again after another holder had it. Unsafe.
     Resumed {
         /// The holder.
         holder: String,
-        /// Who had the lock meanwhile.
+        /// The holder in between.
         after: String,
     },
-    /// A term was renewed after its record had expired, when anybody could have taken the lock. Unsafe.
+    /// A term was renewed after its record had expired, when any contender could have taken the lock. Unsafe.
     Lapsed {
         /// The holder.
         holder: String,
-        /// The time between two renewals, at least.
+        /// A lower bound of the time between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// The record states no duration, so others take the lock as soon as they see it. Unsafe.
+    /// The record states no duration, so other contenders take the lock as soon as they see it. Unsafe.
     NoDuration {
         /// The holder.
         holder: String,
     },
-    /// A term was renewed after more than two thirds of its duration: its leader may have given up before, or was about to.
+    /// A term was renewed after more than two thirds of its duration. Its leader may already have stopped, or was about
+    /// to.
     Late {
         /// The holder.
         holder: String,
-        /// The time between two renewals, at least.
+        /// A lower bound of the time between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
     },
-    /// Renewals come within one second, which candidates of client-go cannot tell apart.
+    /// Renewals are less than a second apart, so client-go's candidates cannot tell them apart.
     Invisible {
         /// The holder.
         holder: String,
     },
-    /// The renewTime is so far from the time of day here, whoever is wrong: programs that compare the two take the lock too early or never.
+    /// The renewTime differs from the local time of day by more than the tolerance. Programs that compare the two take
+    /// the lock too early or never.
     Skewed {
         /// The holder.
         holder: String,
-        /// How far; negative if it is behind.
+        /// The difference in seconds. Negative if the renewTime is behind.
         seconds: i64,
     },
-    /// The holder has changed, and the count of changes has not gone up by one: it is no token.
+    /// The holder has changed, but the count of transitions did not increase by one. The count cannot serve as a token.
     Miscounted {
         /// The holder.
         holder: String,
@@ -88,29 +91,29 @@ pub enum Finding {
         /// The count now.
         now: i32,
     },
-    /// The two halves of the lock have different holders, and go on so: nobody leads.
+    /// The two halves of the lock keep different holders, so no contender leads.
     Disagree,
-    /// The record cannot be read, so nobody can lead.
+    /// The record is unreadable, so no contender can lead.
     Malformed {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// How a term was seen to end.
+/// How a term ended, as observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditedEnd {
-    /// The holder gave the lock up.
+    /// The holder released the lock.
     Released,
-    /// Another one took it, or the same one took it anew.
+    /// Another holder took the lock, or the same holder took it again.
     TakenOver,
     /// The object was deleted.
     Deleted,
 }
 
 impl Finding {
-    /// Whether two may have led at a time, or could have.
+    /// Returns whether two holders led, or could have led, at the same time.
     pub fn is_unsafe(&self) -> bool {
         matches!(self, Self::TakenEarly { .. } | Self::Resumed { .. } | Self::Lapsed { .. } | Self::NoDuration { .. })
     }
@@ -121,43 +124,43 @@ impl fmt::Display for Finding {
         match self {
             Self::Began { holder, transitions, gap: None } => write!(f, "{holder} leads, change {transitions}"),
             Self::Began { holder, transitions, gap: Some(gap) } => {
-                write!(f, "{holder} leads, change {transitions}, after nobody did for {gap:.2?}")
+                write!(f, "{holder} leads, change {transitions}, after {gap:.2?} without a leader")
             }
             Self::Ended { holder, end, lasted } => {
                 let how = match end {
                     AuditedEnd::Released => "released the lock",
-                    AuditedEnd::TakenOver => "has lost the lock to a successor",
-                    AuditedEnd::Deleted => "has lost the lock, which was deleted",
+                    AuditedEnd::TakenOver => "lost the lock to a successor",
+                    AuditedEnd::Deleted => "lost the lock by its deletion",
                 };
                 write!(f, "{holder} {how} after {lasted:.2?}")
             }
             Self::TakenEarly { by, from, after, of } => {
                 write!(
                     f,
-                    "UNSAFE: {by} took the lock of {from} after {after:.2?} of {of:?}: both may have worked at a time"
+                    "UNSAFE: {by} took the lock of {from} after {after:.2?} of {of:?}: both may have worked at the same time"
                 )
             }
             Self::Resumed { holder, after } => {
-                write!(f, "UNSAFE: a term of {holder} goes on, although {after} had the lock meanwhile")
+                write!(f, "UNSAFE: a term of {holder} resumed after {after} had the lock")
             }
             Self::Lapsed { holder, after, of } => {
                 write!(f, "UNSAFE: {holder} renewed after {after:.2?}, when its record of {of:?} had expired")
             }
             Self::NoDuration { holder } => {
-                write!(f, "UNSAFE: the record of {holder} states no duration, so others take it at once")
+                write!(f, "UNSAFE: the record of {holder} states no duration, so other contenders take it at once")
             }
             Self::Late { holder, after, of } => write!(f, "{holder} renewed late, after {after:.2?} of {of:?}"),
             Self::Invisible { holder } => {
-                write!(f, "{holder} renews within one second, which candidates of client-go do not see")
+                write!(f, "{holder} renews more than once a second, which client-go's candidates do not notice")
             }
             Self::Skewed { holder, seconds } => {
-                write!(f, "the clock of {holder} differs from the one here by {seconds} s")
+                write!(f, "the clock of {holder} differs from the local clock by {seconds} s")
             }
             Self::Miscounted { holder, before, now } => {
-                write!(f, "{holder} took the lock and counted from {before} to {now}")
+                write!(f, "{holder} took the lock and changed the transitions from {before} to {now}")
             }
-            Self::Disagree => f.write_str("the two halves of the lock have different holders, so nobody leads"),
-            Self::Malformed { why } => write!(f, "the record cannot be read, so nobody can lead: {why}"),
+            Self::Disagree => f.write_str("the two halves of the lock have different holders, so no contender leads"),
+            Self::Malformed { why } => write!(f, "the record is unreadable, so no contender can lead: {why}"),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Requests that wait for others before they are sent.
+//! Requests that are queued before they are sent.
 
 use std::time::Duration;
 
 use super::{LeaderElectionRecord, LockRequest, Machine, Now, Phase, Purpose, Sent};
 
 impl Machine {
-    /// Stamps the request of the last [`Instruction::Send`](super::Instruction::Send) as sent now. Returns the request to send, and the
-    /// time that it may take.
+    /// Stamps the request of the last [`Instruction::Send`](super::Instruction::Send) as sent now. Returns the request
+    /// to send and its timeout.
     ///
-    /// This is for an owner that had to keep the request back, such as behind those of other machines. Call it right before the request
-    /// leaves: the deadline of a term counts from `now`. An owner that sends at once need not call it.
+    /// For an owner that had to queue the request, for example behind requests of other machines. Call it right before
+    /// sending: the deadline of a term counts from `now`. An owner that sends at once does not need it.
     ///
-    /// Returns `None` if there is nothing left to send, such as when the term has ended meanwhile. Then call [`Machine::step`] with a
-    /// tick.
+    /// Returns `None` if there is nothing left to send, for example because the term has ended. Then call
+    /// [`Machine::step`] with a tick.
     pub fn depart(&mut self, now: Now) -> Option<(LockRequest, Duration)> {
         let Sent { request, purpose, at, overtaken } = self.sent.take()?;
         if !self.is_wanted(purpose, now) {
@@ -27,8 +27,8 @@ impl Machine {
         Some((request, timeout))
     }
 
-    /// By when the request should leave, on the monotonic clock. A candidate has no deadline. It counts as if it had the time of a leader,
-    /// so that it waits for leaders no longer than for other candidates.
+    /// Returns when the request should be sent at the latest, on the monotonic clock. A candidate has no deadline, but
+    /// counts as if it had a leader's time. So it waits for leaders no longer than for other candidates.
     pub fn leave_by(&self, now: Now) -> Duration {
         match &self.phase {
             Phase::Leading(leading) => now.monotonic.saturating_add(leading.deadline.remaining(now)),
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Whether that which was asked for is still of use.
+    /// Returns whether the queued request is still useful.
     fn is_wanted(&self, purpose: Purpose, now: Now) -> bool {
         match (&self.phase, purpose) {
             (Phase::Leading(leading), Purpose::Renew) => !leading.deadline.has_passed(now),
@@ -47,10 +47,10 @@ impl Machine {
         }
     }
 
-    /// The same request with the time at which it is sent.
+    /// Returns the same request with the current time.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Made anew, since the watch may have told meanwhile that it has to look first.
+            // Created again, because a watch event may now require a read first.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -72,12 +72,12 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // Which a coordinated election has set before.
+        // A coordinated election has set it before.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }
 
-    /// How long a request that is sent now may take.
+    /// Returns the timeout of a request that is sent now.
     pub(super) fn timeout(&self, now: Now) -> Duration {
         let left = match &self.phase {
             Phase::Leading(leading) => leading.deadline.remaining(now),

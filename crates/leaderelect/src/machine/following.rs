@@ -1,4 +1,4 @@
-//! The candidate: look, and take the lock once nobody can lead by it.
+//! The candidate: reads the lock, and takes it once no other contender can lead by it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// The next request of a candidate: to take the free lock that the watch told of, or to look.
+    /// Returns the next request of a candidate: a write that takes the free lock that the watch reported, or a read.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
         let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
         match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
@@ -21,7 +21,7 @@ impl Machine {
         }
     }
 
-    /// Decides on what a candidate has read.
+    /// Handles the result of a candidate's read.
     pub(super) fn contend(
         &mut self,
         sent: Sent,
@@ -33,7 +33,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // The plans of a term that is over.
+            // The plan belongs to a term that is over.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -55,7 +55,7 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // Where what has expired is not to be taken, the later moment is the cautious one.
+                // When an expired lock must not be taken over, the later time is the cautious one.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -71,8 +71,8 @@ impl Machine {
         }
     }
 
-    /// Whether the watch has told of a later state since that request was sent. Where nothing was found, it may have been before that or
-    /// after: only a look that is sent from now on tells.
+    /// Returns whether the watch has reported a later state since that request was sent. If the read found no lock, the
+    /// order is unknown, and only a new read decides.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -80,8 +80,8 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Decides on the outcome of a candidate's write. It may have been overtaken: the lock was another's meanwhile, and whoever led by that
-    /// may not know yet that it is deleted. Then what was created counts as a stranger's.
+    /// Handles the result of a candidate's write. In the meantime, a foreign lock may have existed, whose leader does
+    /// not know yet that it was deleted. A lock that this write created then counts as foreign.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -94,13 +94,13 @@ impl Machine {
             Ok(version) if self.stopping => {
                 self.begin_release(Some(Term { version, record: write.record }), self.release_span(), now);
             }
-            Ok(_) if overtaken && self.config.wait_out_deleted => {
+            Ok(_) if overtaken && self.config.wait_after_deletion => {
                 self.next_try = self.next_look(now).min(self.next_try)
             }
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // Stored, but so long ago that the term would be over: take it anew from the record.
+            // Stored so long ago that the term would already be over: take the lock again from this record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -111,7 +111,8 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another one may have been quicker, or somebody wrote beside the record: then it is still free.
+                    // Another contender may have been faster. If the write was unrelated to the record, the lock is
+                    // still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
                         self.look_within(pause, now);
@@ -133,7 +134,7 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Who came after the term is waited for if this is deleted before anything is read.
+                // A holder that came after the term causes a wait if the lock is deleted before a read.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -142,14 +143,14 @@ impl Machine {
                 Phase::Releasing(_) => self.told = Some(found),
                 _ => {}
             },
-            Hint::Touched => match &mut self.phase {
+            Hint::MaybeChanged => match &mut self.phase {
                 Phase::Following => {
                     let pause = self.hint_jitter();
                     self.look_within(pause, now);
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // Whoever touches the lock whenever we write it must not drive us into a hot loop.
+                    // A program that reacts to each of our writes must not cause a hot loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -162,34 +163,34 @@ impl Machine {
                     self.look_within(pause, now);
                 }
                 Phase::Leading(leading) if leading.term.version.uid == uid => {
-                    self.lose(super::LossReason::Deleted, now, instructions);
+                    self.lose(super::EndReason::Deleted, now, instructions);
                 }
                 _ => {}
             },
         }
     }
 
-    /// A watch told a candidate of a state. It counts as seen, unless it is older than what was seen already: a watch that lags must
-    /// not make the dead look alive.
+    /// Handles a watch event for a candidate. The state counts as seen unless it is older than the known one. A lagging
+    /// watch must not make a dead leader look alive.
     fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
         self.watching = self.watch_is_up;
         match self.is_newer(&found) {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // Which of the two is newer, only a read can tell.
+                // Only a read shows which of the two is newer.
                 let pause = self.config.retry_period / 4;
                 return self.look_within(pause, now);
             }
         }
         let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
-        // If somebody holds it now, a plan to take it is dropped.
+        // A planned takeover is dropped if the lock is held now.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
         if free {
-            // Nobody else comes for what is given to one.
+            // No other contender takes an assigned lock.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.look_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
@@ -197,30 +198,31 @@ impl Machine {
         }
     }
 
-    /// Whether this is later than what was seen; none if their versions do not tell.
+    /// Returns whether this state is later than the known one. `None` if the versions cannot be compared.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets the writes that were to replace another version than this, or none: they cannot be done any more. Should the lock be deleted,
-    /// and such a write come late and create it, it is as a stranger's.
+    /// Drops writes in doubt that cannot succeed any more because they replace another version. If the lock is deleted
+    /// and such a write arrives late and creates it, the new lock counts as foreign.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
     }
 
-    /// The transitions to write if the lock may be taken; none if someone may lead by what was found.
+    /// Returns the transitions to write if the lock may be taken. `None` if another contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
         if self.config.coordinated {
-            // What has expired may be given to another one, whom the write of ours would meet. But the control plane leaves it with whom it
-            // would choose again, so after another lease duration nobody else will come.
+            // The control plane may assign an expired lock to another contender, whose write ours would then conflict
+            // with. But it leaves the lock with the contender that it would choose again. So after another lease
+            // duration, no other contender will take it.
             let own = self.config.lease_duration;
             let expires = self.observed.as_ref()?.at + record.lease_duration(own);
             let is_given = looked_at < expires || looked_at >= expires.saturating_add(own);
-            // Who led by a lock that was deleted may not know yet, whoever is named in the next one.
+            // The leader of a deleted lock may not know yet, regardless of the holder in the next lock.
             return (self.is_named(record) && is_given && self.held_until <= looked_at).then_some(same);
         }
         if record.is_vacant() {
@@ -239,33 +241,33 @@ impl Machine {
         taken.then_some(if mine { same } else { more })
     }
 
-    /// Whether this is what the last term has left.
+    /// Returns whether this is the record that the last term left.
     fn is_of_last_term(&self, found: &LockState) -> bool {
         let last = self.last_term.as_ref();
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Whether what could be taken since then is left to others who should have it.
+    /// Returns whether this contender still defers to others for a lock that is free since then.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Whether a coordinated election has given the lock to us, and wants it for nobody else.
+    /// Returns whether a coordinated election has assigned the lock to this contender and prefers no other.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
 
-    /// The record by which to take the lock now, after that one.
+    /// Returns the record that takes the lock after the given one.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // Nobody came for whom it could be left.
+        // No contender came to which the lock could be left.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            // Whoever is named has acquired it, and says so if nobody did.
+            // The named contender acquires the lock, and sets the acquire time if it is missing.
             acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,
@@ -303,9 +305,9 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
-    /// watch, only when it expires, or when the watch has told nothing for as long as up to four renewals take: then silence has to be
-    /// told from death.
+    /// Returns when to read again: after the usual pause or when the record expires, but not before `retry_period`.
+    /// With a watch, only at the expiry, or after the watch has been silent for up to four renewals. Then a read must
+    /// tell a silent watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -317,7 +319,7 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Right before it expires, a look would only put off the one that takes it.
+                    // Right before the expiry, a read would only delay the one that takes the lock.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),
@@ -327,7 +329,7 @@ impl Machine {
         }
     }
 
-    /// From when on the lock may be ours to take, by what is known of it.
+    /// Returns when the lock may be taken, as far as is known.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

@@ -1,14 +1,14 @@
-//! The leader: renew, and give the term up at the first sign that it is not its own.
+//! The leader: renews, and ends the term at the first contradiction.
 
 use std::time::Duration;
 
 use super::stamps::whole_second;
-use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Observation, Phase};
+use super::{Doubt, Effect, EndReason, Failure, Instruction, LockRequest, Machine, Observation, Phase};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
 impl Machine {
-    /// The request by which the leader stays one.
+    /// Returns the request that renews the term.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.monotonic;
@@ -16,7 +16,7 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If somebody wrote beside the record, and the watch has told of it, that version is replaced, instead of meeting a conflict first.
+        // If the watch reported an unrelated write, replace that version instead of causing a conflict.
         if let Some(told) = self.told.take_if(|told| told.repeats(&leading.base)) {
             leading.base.repeated_as(&told);
         }
@@ -27,7 +27,7 @@ impl Machine {
         LockRequest::Update { base, record }
     }
 
-    /// Decides on the outcome of a renewal.
+    /// Handles the result of a renewal.
     pub(super) fn renewed(
         &mut self,
         write: Doubt,
@@ -40,19 +40,20 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // What was told of meanwhile may have come after the write, and says when to look.
+                // A watch event during the request may be later than the write, and determines when to read.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
                 self.in_doubt.clear();
                 self.committed(LockState::new(version, write.record), write.sent, instructions);
             }
-            Err(Failure { effect: Effect::NotFound, .. }) => self.lose(LossReason::Deleted, now, instructions),
+            Err(Failure { effect: Effect::NotFound, .. }) => self.lose(EndReason::Deleted, now, instructions),
             Err(failure) => {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
-                    // Whoever wrote may have taken the lock, so this cannot wait. If others write the same object again and again, the
-                    // pause is here: between the look and the write it would only give them time for the next one.
+                    // The writer may have taken the lock, so read at once. If other programs keep writing the object,
+                    // pause before this read. A pause between the read and the write would only allow another
+                    // conflicting write.
                     Effect::Conflict => {
                         leading.conflicts += 1;
                         let again = leading.conflicts > 1;
@@ -65,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// Decides on what a leader has read.
+    /// Handles the result of a leader's read.
     pub(super) fn read_back(
         &mut self,
         answer: Result<Option<LockState>, Failure>,
@@ -75,19 +76,19 @@ impl Machine {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let found = match answer {
             Ok(Some(found)) => found,
-            Ok(None) => return self.lose(LossReason::Deleted, now, instructions),
+            Ok(None) => return self.lose(EndReason::Deleted, now, instructions),
             Err(failure) => return self.retry_renewal(failure, now),
         };
         if !found.record.same_term(&leading.term.record) {
-            return self.lose(LossReason::Usurped { by: found.record.holder_identity }, now, instructions);
+            return self.lose(EndReason::TakenBy { by: found.record.holder_identity }, now, instructions);
         }
         if found.version.uid != leading.term.version.uid {
-            return self.lose(LossReason::Deleted, now, instructions);
+            return self.lose(EndReason::Deleted, now, instructions);
         }
         (leading.read_back, leading.stranger) = (false, None);
         if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
             (leading.yielding, leading.gives_up) = (true, true);
-            return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+            return instructions.push(Instruction::Drain(EndReason::Preferred { other }));
         }
         self.next_try = now.monotonic;
         if found.version == leading.base.version {
@@ -105,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// A watch told of a state. Only a read can tell whether it is newer than what we know.
+    /// Handles a watch event. Only a read shows whether the event is newer than the known state.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let order = found.version.is_before(&leading.base.version);
@@ -134,14 +135,14 @@ impl Machine {
         }
     }
 
-    /// A write of this term is known to be stored.
+    /// Records that a write of this term is stored.
     fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) != whole_second(&leading.base.record);
         leading.base = stored;
-        // Candidates of client-go compare whole seconds. A renewal that they cannot see does not stop their count, so it
-        // must not prolong ours.
+        // Candidates of client-go compare whole seconds. A renewal that they cannot see does not restart their count,
+        // so it must not extend this term.
         if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
@@ -153,7 +154,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let asked = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // A server that asks for more patience than the term has left is asked again anyway.
+        // A retry-after beyond the end of the term is ignored.
         self.next_try = if asked < leading.deadline.monotonic { usual.max(asked) } else { usual };
     }
 }

@@ -1,4 +1,4 @@
-//! Giving the lock up, after the work has ended and never anyone else's.
+//! Releases the lock after the work has ended, and only if it belongs to this elector.
 
 use std::time::Duration;
 
@@ -6,30 +6,31 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Begins to give `term` up, and tries for so long. For no time at all, it is just over.
+    /// Begins to release `term`, for at most the given time. With zero time, the term just ends.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// For how long a release is tried that nobody else has asked for.
+    /// Returns how long a release is tried if no other contender waits for the lock.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
-    /// On the way out: if a write in doubt may have taken the lock, or the last term has left it as its own, gives it up again.
+    /// On a stop, releases the lock if a write in doubt may have taken it, or if the last term left it held.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // Once it has expired, anybody may take it.
+            // After the expiry, any contender may take it.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };
         self.begin_release(None, span, now);
     }
 
-    /// When the record expires that the last term has left, if it is there by all that is known and is to be released.
+    /// Returns when the record of the last term expires, if it is still in the lock as far as is known and must be
+    /// released.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -37,7 +38,7 @@ impl Machine {
         is_there.then(|| at.saturating_add(record.lease_duration(self.config.lease_duration)))
     }
 
-    /// Decides on what was read before a release.
+    /// Handles the read before a release.
     pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
@@ -62,12 +63,12 @@ impl Machine {
         let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
-            // The least that a server takes.
+            // The minimum that a server accepts.
             lease_duration_seconds: 1,
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
-            // These were wishes about the term.
+            // These fields concern only the term.
             ..LeaderElectionRecord::default()
         };
         let base = self.newest(found).version;
@@ -76,13 +77,13 @@ impl Machine {
         self.next_try = now.monotonic;
     }
 
-    /// Decides on the outcome of a release.
+    /// Handles the result of a release.
     pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Somebody wrote between the read and this; if they go on, each try waits a while.
+                // Another program wrote after the read. If that repeats, each attempt waits.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

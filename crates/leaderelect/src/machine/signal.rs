@@ -1,84 +1,86 @@
-//! What the machine takes in, and what it gives out.
+//! The inputs and outputs of the machine.
 
 use std::time::Duration;
 
 use pintle_meta::ApiError;
 
-use crate::{Deadline, LeaderElectionRecord, LockState, LossReason, Term, Version};
+use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version};
 
-/// What happened.
+/// An input of the machine.
 #[derive(Clone, Debug)]
 pub enum Signal {
     /// Time passed.
     Tick,
-    /// The answer to [`LockRequest::Read`]; none if there is no object.
+    /// The answer to [`LockRequest::Read`]. `None` if there is no object.
     Read(Result<Option<LockState>, Failure>),
     /// The answer to [`LockRequest::Create`] or [`LockRequest::Update`]: the version in which the record was stored.
     Written(Result<Version, Failure>),
-    /// The watch has something to tell.
+    /// A message from the watch.
     Watch(Hint),
-    /// Who should have the lock has changed.
+    /// The preferred holder has changed.
     Prefer(Preference),
-    /// The work of the term has ended: it returned, or was dropped.
+    /// The work of the term has returned or was dropped.
     WorkEnded,
-    /// The end was asked for: end the work, release, finish.
+    /// Stop: end the work, release, finish.
     Stop,
 }
 
-/// Who should have the lock, among those who share several. Whoever that is, one only leads; this says who tries first.
+/// The preferred holder among replicas that share several locks. It only determines which replica tries first; at most
+/// one leads in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// For how long after anybody could take the lock this contender leaves it to others.
+    /// How long this contender leaves a free lock to others.
     pub defer: Duration,
-    /// To whom this contender gives the lock up if it leads: its work is asked to end, under renewals, and then the lock is released.
-    /// One that leads because it deferred, and nobody came, keeps the lock.
+    /// The contender for which this one gives up its lock. Its work is asked to end, is renewed until then, and the
+    /// lock is released. A contender that leads after it deferred in vain keeps the lock.
     pub yield_to: Option<String>,
 }
 
-/// What a watch of the lock says. It may be old, and its silence means nothing: all it does is make an elector look sooner.
+/// A message from the watch of the lock. It may be stale, and silence has no meaning. It only makes an elector read
+/// sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
-    /// The watch is up.
+    /// The watch is open.
     Up,
-    /// The watch is down.
+    /// The watch has ended.
     Down,
-    /// The object is, or was, like this.
+    /// The object has, or had, this state.
     Changed(LockState),
-    /// Something about it changed.
-    Touched,
-    /// The object of this uid is gone.
+    /// The object may have changed.
+    MaybeChanged,
+    /// The object with this uid was deleted.
     Deleted {
-        /// The uid.
+        /// The uid of the deleted object.
         uid: String,
     },
 }
 
-/// What to do next.
+/// An output of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instruction {
-    /// Send this request, and give the answer back. Never more than one is under way.
+    /// Send this request and pass the answer to the machine. At most one request is in flight.
     Send {
         /// The request.
         request: LockRequest,
-        /// The time after which to give it up, with [`Failure::unknown`].
+        /// The timeout, after which [`Failure::unknown`] is the answer.
         timeout: Duration,
     },
-    /// The observed holder changed. Empty when nobody holds the lock.
+    /// The observed holder changed. Empty if the lock is free.
     NewLeader(String),
     /// A term begins: start the work.
     StartLeading {
         /// The term.
         term: Term,
-        /// The moment until which it holds.
+        /// The deadline of the term.
         deadline: Deadline,
     },
-    /// The term holds for longer.
+    /// The deadline of the term was extended.
     Extend(Deadline),
-    /// Ask the work to end, for that reason. The term goes on until it has.
-    Drain(LossReason),
+    /// Ask the work to end, for this reason. The term continues until it has ended.
+    Drain(EndReason),
     /// The term is over: end the work at once.
-    StopLeading(LossReason),
-    /// Nothing more will be done.
+    StopLeading(EndReason),
+    /// The machine has finished.
     Finish,
 }
 
@@ -89,7 +91,7 @@ pub enum LockRequest {
     Read,
     /// Create the object.
     Create(LeaderElectionRecord),
-    /// Replace the record, if the object is still in this version.
+    /// Replace the record if the object is still in this version.
     Update {
         /// The version.
         base: Version,
@@ -98,30 +100,30 @@ pub enum LockRequest {
     },
 }
 
-/// How a request failed, as far as it matters here.
+/// A failed request, as far as it matters to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is known of its effect.
+    /// The known effect.
     pub effect: Effect,
-    /// How long the server asks to wait.
+    /// The server's retry-after.
     pub retry_after: Option<Duration>,
 }
 
-/// What a failed request has done.
+/// The effect of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: the object is not in the expected version, or exists already.
+    /// None. The object is not in the expected version, or already exists.
     Conflict,
-    /// Nothing: there is no object.
+    /// None. There is no object.
     NotFound,
-    /// Nothing: it was refused, or never sent.
+    /// None. The request was rejected or never sent.
     None,
-    /// That is not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Failure {
-    /// No answer: the request may have been done, and may still be.
+    /// Returns the failure of a request without an answer. It may have been executed, or may still be.
     pub fn unknown() -> Self {
         Self { effect: Effect::Unknown, retry_after: None }
     }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_after_an_attempt_that_may_have_acted_proves_nothing() {
+    fn refusal_after_uncertain_attempt_has_unknown_effect() {
         let refusal = |code, reason| ApiError::from(Status::failure(code, reason, "no"));
         let after_doubt = |error| ApiError { earlier_may_have_acted: true, ..error };
         for (error, expected) in [

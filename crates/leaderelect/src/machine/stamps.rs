@@ -1,10 +1,11 @@
-//! The times in the records that are written.
+//! The times in written records.
 //!
-//! Each record has a later time than the one before, so that a record in doubt cannot be mistaken for another, and candidates see each
-//! renewal: they compare records, and one that was cut off for a while could see the same record again.
+//! Each record has a later time than the previous one. So a record in doubt is never confused with another, and
+//! candidates notice each renewal. Candidates compare records, and a partitioned candidate could otherwise see an
+//! identical record again.
 //!
-//! The exception is a coordinated election, in which no candidate counts and the control plane compares the times with its time of day.
-//! There, the records follow a time of day that was set back far.
+//! Coordinated elections are the exception. There, no candidate counts, and the control plane compares the times with
+//! its own time of day. So records follow a time of day that was set far back.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time in a record, and the clocks when it was made.
+/// The time in a record, with the clocks at that moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -23,8 +24,8 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Whether the time of day was set back since, by as much as that or more. A clock that merely stands still is not set back: a
-    /// leader writes more often than that.
+    /// Returns whether the time of day was set back by at least that much since then. A clock that only stands still
+    /// does not count, because a leader writes more often than that.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -33,7 +34,7 @@ impl Stamp {
 }
 
 impl Machine {
-    /// The time to write: now, but later than in the record before by what the lock can tell.
+    /// Returns the time to write: now, but later than the previous record by at least the precision of the lock.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;
@@ -54,8 +55,8 @@ impl Machine {
         moment
     }
 
-    /// The time of a renewal of that record. Once a second has passed since the last renewal that counts, it says so, even if the time of
-    /// day stands still or was set back a little.
+    /// Returns the time of a renewal. Once a second has passed since the last effective renewal, the time shows it,
+    /// even if the time of day stands still or was set back slightly.
     pub(super) fn renewal_time(&mut self, last: &LeaderElectionRecord, second_passed: bool, now: Now) -> MicroTime {
         let mut moment = self.fresh_time(now);
         let shown = whole_second(last);
@@ -72,7 +73,7 @@ impl Machine {
         self.last_written = Some(Stamp { time: self.precision.cut(moment), made });
     }
 
-    /// Whether a record has that time which is stored, or may be.
+    /// Returns whether a record that is or may be stored has that time.
     fn is_in_use(&self, time: MicroTime) -> bool {
         let seen = self.observed.as_ref().map(|observed| &observed.state.record);
         let mut records = seen.into_iter().chain(self.in_doubt.iter().map(|doubt| &doubt.record));
@@ -80,7 +81,7 @@ impl Machine {
     }
 }
 
-/// The time of a record as candidates of client-go compare it.
+/// Returns the time of a record as client-go's candidates compare it.
 pub(super) fn whole_second(record: &LeaderElectionRecord) -> i64 {
     record.renew_time.map_or(i64::MIN, |time| time.0.as_second())
 }

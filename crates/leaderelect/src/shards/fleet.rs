@@ -1,4 +1,4 @@
-//! What a replica does for the fleet beside its work: it says who should have which shard, and deletes what nobody uses any more.
+//! Assignment of shards to replicas, and deletion of unused leases.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,13 +18,13 @@ pub(super) struct Fleet<A> {
     pub(super) api: A,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Which leases are those of the fleet.
+    /// Selects all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) config: ShardsConfig,
-    /// By which this replica says that it is there.
+    /// The membership lease of this replica.
     pub(super) own_lease: String,
     pub(super) members: Arc<watch::Sender<Members>>,
-    /// What the elector of each shard is told.
+    /// The preference sent to the elector of each shard.
     pub(super) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -35,7 +35,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, begun: AtomicU64::new(0), last: Mutex::default() }
     }
 
-    /// Keeps up with who should have what.
+    /// Keeps the preference of each shard up to date.
     pub(super) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -48,10 +48,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let rivals = members.rivals_until(now).is_some();
                 if rivals && !std::mem::replace(&mut waits, rivals) {
                     let (name, shards) = (&self.name, self.config.shards);
-                    tracing::warn!(name, shards, "replicas with another number of shards lead, and are waited for");
+                    tracing::warn!(name, shards, "waiting for replicas with another number of shards");
                 }
                 waits = rivals;
-                // What the watch began with came before.
+                // The initial events of the watch arrived before.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 for (shard, sender) in (0..).zip(&self.preferences).filter(|_| known) {
                     let preference = members.preference(self.me(), shard, *retry_period * 2, now);
@@ -72,8 +72,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that are long gone, and of shards into which nobody divides any more. Whoever should have the
-    /// first shard does that.
+    /// Deletes the leases of departed replicas and of unused numbers of shards. The preferred replica of the first
+    /// shard does that.
     pub(super) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -87,13 +87,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // By another one, and nobody told.
+                    // Another replica has deleted it, and the watch has not reported it.
                     Err(error) if error.is_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));
                     }
                     Err(error) => {
-                        tracing::debug!(lease = %key, %error, "cannot delete a lease that is not used any more")
+                        tracing::debug!(lease = %key, %error, "cannot delete an unused lease")
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Who shares the shards, who should have which, and who divides otherwise.
+//! The members of a fleet, the assignment of shards, and rivals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::machine::Preference;
 use crate::shards::shard::fnv1a;
 use crate::{LockState, Version};
 
-/// The replicas that are there, and those that divide otherwise, by what their leases say.
+/// The live members and rivals, according to their leases.
 #[derive(Debug)]
 pub(super) struct Members {
-    /// How the names of all of them begin.
+    /// The prefix of all lease names.
     prefix: String,
-    /// How many shards there are for this replica.
+    /// The number of shards of this replica.
     shards: u32,
     leases: BTreeMap<String, Known>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Members {
 struct Known {
     role: Role,
     state: LockState,
-    /// For how long it is valid unchanged.
+    /// How long it is valid unchanged.
     duration: Duration,
     /// When it counts as gone, unless its record changes before.
     expires: Duration,
@@ -38,40 +38,40 @@ impl Known {
     }
 }
 
-/// What a lease is to this replica.
+/// The role of a lease for this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
-    /// It says that a replica is there.
+    /// A membership lease.
     Member,
-    /// It says so of one that divides into another number of shards, and is of interest only once that is gone.
+    /// A membership lease of a rival. It only matters for its deletion.
     Stranger,
-    /// It is one of another number of shards: whoever leads it may work on what is in any of ours.
+    /// A shard lease of a rival. Its leader may work on objects of our shards.
     Rival,
 }
 
-/// For so many of its durations the lease of a member that is gone is kept.
+/// An expired membership lease is kept for this many durations.
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Nobody yet, of those who share so many shards of that name.
+    /// Creates an empty set of members for the shards `name`.
     pub(super) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
 
-    /// The name of the lease by which a replica says that it is there.
+    /// Returns the name of a replica's membership lease.
     pub(super) fn lease_of_member(&self, identity: &str) -> String {
         format!("{}member-{:016x}-of-{}", self.prefix, fnv1a(identity.as_bytes()), self.shards)
     }
 
-    /// The name of the lease of a shard.
+    /// Returns the name of a shard's lease.
     pub(super) fn lease_of_shard(&self, shard: u32) -> String {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
-    /// None: it is one of our shards, which its elector follows, or nothing that we know.
+    /// `None` for our own shard leases, which their electors follow, and for unknown names.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // One without a number is of an older version, whose number nobody knows.
+        // A name without a number belongs to an older version with an unknown number of shards.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -85,16 +85,16 @@ impl Members {
         }
     }
 
-    /// Whether the lease of that name is one of another number of shards.
+    /// Returns whether the lease is a shard lease of a rival.
     pub(super) fn is_rival(&self, name: &str) -> bool {
         self.role(name) == Some(Role::Rival)
     }
 
-    /// Takes in what the lease of that name says now.
+    /// Records the state of a lease.
     pub(super) fn saw(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) {
         let Some(role) = self.role(name) else { return };
         if let Some(known) = self.leases.get_mut(name) {
-            // A write beside the record, such as of a label, is no renewal.
+            // An unrelated write, for example of a label, is not a renewal.
             if state.repeats(&known.state) {
                 return known.state.repeated_as(state);
             }
@@ -107,7 +107,7 @@ impl Members {
         self.leases.insert(name.into(), known);
     }
 
-    /// The lease of that name is deleted. Whoever led a shard by it may not have noticed yet.
+    /// Records that a lease was deleted. The leader of a rival's shard may not have noticed yet.
     pub(super) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -121,24 +121,24 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// When the next one counts as gone.
+    /// Returns when the next member expires.
     pub(super) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Until when shards of another number are led, unless that changes before; none if they are not.
+    /// Returns until when rivals lead, unless a lease changes earlier. `None` if no rival leads.
     pub(super) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
-    /// Leases that nobody has held for long.
+    /// Returns leases without a holder for a long time.
     pub(super) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 
-    /// What `me` is to do about the shard of that number: the others come first that should rather have it.
+    /// Returns the preference of `me` for a shard: replicas with a greater claim come first.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         let mine = (weight(me, shard), me);
@@ -152,7 +152,8 @@ impl Members {
     }
 }
 
-/// The claim of a replica to a shard: who has the greatest should have it. Whoever comes or goes moves only what is, or was, its own.
+/// Returns the claim of a replica to a shard. The greatest claim wins. A replica that joins or leaves only moves shards
+/// that are, or were, its own.
 fn weight(identity: &str, shard: u32) -> u64 {
     let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
     // The last bytes move few bits of FNV-1a, so these are mixed once more, as SplitMix64 does.
@@ -189,7 +190,7 @@ mod tests {
         LockState::new(version, LeaderElectionRecord { holder_identity, renew_time, ..Default::default() })
     }
 
-    /// Who should have each of so many shards.
+    /// Returns the preferred replica of each shard.
     fn owners(members: &Members, of: &[usize], shards: u32, now: Duration) -> Vec<usize> {
         let first = |shard: u32| {
             let owners = of.iter().copied().filter(|index| {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shard_has_one_whose_it_should_be_and_they_are_spread() {
+    fn each_shard_has_one_preferred_replica() {
         for count in [1, 2, 5, 10] {
             let all: Vec<_> = (0..count).collect();
             let owners = owners(&members(count), &all, 1_000, SECOND);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_takes_its_share_and_moves_nothing_between_the_others() {
+    fn joining_member_moves_only_its_own_share() {
         let (before, after) = (members(4), members(5));
         let before = owners(&before, &[0, 1, 2, 3], 1_000, SECOND);
         let after = owners(&after, &[0, 1, 2, 3, 4], 1_000, SECOND);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_renewed_for_its_duration_or_has_left_counts_no_more() {
+    fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
         // An old event that comes late makes nobody young.
@@ -243,7 +244,7 @@ mod tests {
 
     /// A controller that labels the lease of a dead replica must not keep it alive.
     #[test]
-    fn a_write_beside_the_record_is_no_renewal_of_a_member_or_rival() {
+    fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
         members.saw("site-7-of-8", &state(1, 1), 15 * SECOND, SECOND);
         let touched = |index: usize, version: &str| {
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_divides_otherwise_is_no_member_and_a_rival_while_it_leads() {
+    fn replica_with_other_shard_count_is_a_rival() {
         let mut members = members(1);
         members.saw("site-member-1-of-8", &state(1, 1), 15 * SECOND, SECOND);
         members.saw("site-7-of-16", &state(1, 1), 15 * SECOND, SECOND);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_best_waits_for_longer_the_farther_behind_it_is() {
+    fn deferral_grows_with_rank() {
         let members = members(4);
         let rank = |index: usize| members.preference(&format!("host-{index}_x"), 7, SECOND, SECOND);
         let mut ranks: Vec<_> = (0..4).map(rank).collect();

@@ -1,7 +1,8 @@
-//! Those who divide otherwise: whether they lead.
+//! Rivals: replicas that use another number of shards.
 //!
-//! A shard of theirs has another lease than ours, and may have the same objects. So nobody begins to work on what it has taken before it
-//! has read all leases of the fleet: of two who take their leases at a time, at least one reads that of the other, and gives its own up.
+//! A rival's shard has a different lease than ours but can contain the same objects. So a replica that has taken a
+//! shard reads all leases before it works on it. If two rivals take leases at the same time, at least one of them reads
+//! the other's lease and gives its own up.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,22 +15,22 @@ use super::Members;
 use crate::lock::state_of;
 use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockState, Version};
 
-/// Looks for them.
+/// Detects rivals.
 pub(super) struct Rivals<'a, A> {
     pub(super) api: &'a A,
     pub(super) namespace: &'a str,
-    /// Which leases those of the fleet are.
+    /// Selects all leases of the fleet.
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
-    /// How many looks have begun.
+    /// The number of lists that have begun.
     pub(super) begun: AtomicU64,
-    /// The last look that has ended, and whether it found any.
+    /// The last list that has ended, and whether it found leading rivals.
     pub(super) last: Mutex<(u64, bool)>,
 }
 
 impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
-    /// Waits until none leads, by what is known.
+    /// Waits until no known rival leads.
     pub(super) async fn are_gone(&self) {
         let mut members = self.members.subscribe();
         loop {
@@ -43,7 +44,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
         }
     }
 
-    /// Whether one leads, by a read that was sent after this was called. Those who ask meanwhile share the next one.
+    /// Returns whether a rival leads, by a list that was sent after this call. Concurrent callers share the next list.
     pub(super) async fn lead(&self) -> bool {
         let asked = self.begun.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -60,7 +61,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
                 Err(error) => tracing::warn!(
                     namespace = self.namespace,
                     %error,
-                    "cannot list the leases of the shards, and nobody works on what is new before"
+                    "cannot list the leases of the shards; new shards wait for it"
                 ),
             }
             let clocks = &self.election.clocks;
@@ -75,18 +76,18 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             biased;
             found = self.found() => found?,
             () = clocks.sleep_until(Deadline::after(sent, self.election.request_timeout())) => {
-                return Err(ApiError::timeout("no answer in time"));
+                return Err(ApiError::timeout("no response before the timeout"));
             }
         };
         let now = clocks.now().monotonic;
         self.members.send_modify(|members| {
             found.iter().for_each(|(name, state)| members.saw(name, state, *lease_duration, now));
         });
-        // What has expired by then was still the same when it was read, so it will not be renewed any more.
+        // A lease that had expired when the list was sent was unchanged when it was read, so it will not be renewed.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// The leases of theirs that there are, by their names. All of one revision, which is not older than the request.
+    /// Lists the leases of rivals by name. All are from one revision, which is not older than the request.
     async fn found(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -112,10 +113,11 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// What counts for a lease that cannot be read: whoever holds it may lead, for a lease duration unless it changes.
+/// Returns the state that stands in for an unreadable lease. Its holder may lead for a lease duration after the last
+/// change.
 fn held_by_somebody(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
-    tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards, which counts as held");
+    tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
     let record = LeaderElectionRecord { holder_identity: "somebody".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
     // Each write may be a renewal.

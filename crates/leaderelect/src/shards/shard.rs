@@ -1,11 +1,11 @@
-//! Which objects a shard has: a range of hashes.
+//! Shards as ranges of hashes.
 
 use std::fmt;
 
 use pintle_meta::Object;
 
-/// One of the equal parts into which [`Shards`](crate::Shards) divide all objects, by the FNV-1a hash of their uids, as sharded lists
-/// and watches do (KEP-5866).
+/// One of the equal parts into which [`Shards`](crate::Shards) divide all objects. The parts are ranges of the FNV-1a
+/// hash of the uid, as in sharded lists and watches (KEP-5866).
 ///
 /// # Examples
 ///
@@ -24,39 +24,39 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// All parts, if there are so many.
+    /// Returns all parts of a division into `count` parts.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// The number of this part, from 0.
+    /// Returns the index of this part, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether an object belongs to it.
+    /// Returns whether the shard contains the object.
     pub fn has(self, object: &impl Object) -> bool {
         self.has_uid(object.uid())
     }
 
-    /// Whether the object of this uid belongs to it.
+    /// Returns whether the shard contains the object with this uid.
     pub fn has_uid(self, uid: &str) -> bool {
         let hash = u128::from(fnv1a(uid.as_bytes()));
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
-    /// Where the part of that number begins.
+    /// Returns the first hash of the part `index`.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }
 }
 
-/// What a server takes for its `shardSelector`.
+/// The `shardSelector` of list and watch requests.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
@@ -64,7 +64,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// The 64-bit FNV-1a hash.
+/// Returns the 64-bit FNV-1a hash.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_that_of_its_authors() {
+    fn fnv1a_matches_the_published_test_vectors() {
         for (text, hash) in
             [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
         {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn each_uid_is_in_one_shard_and_the_shards_are_alike() {
+    fn uids_are_spread_evenly_over_shards() {
         for count in [1, 2, 3, 7, 64] {
             let mut found = vec![0; count as usize];
             let mut rng = fastrand::Rng::with_seed(7);

@@ -10,8 +10,9 @@ use pintle_meta::{
 
 use super::Shard;
 
-/// The objects of one [`Shard`], as an informer reads them: the server is asked for no others, and where it does not know how
-/// to (before Kubernetes 1.36, or without its feature `ShardedListAndWatch`), the others are left out here.
+/// A list and watch source for the objects of one [`Shard`]. It asks the server for these objects only. Servers without
+/// support (before Kubernetes 1.36, or without the feature gate `ShardedListAndWatch`) send all objects, and the source
+/// drops the others.
 ///
 /// # Examples
 ///
@@ -26,9 +27,9 @@ use super::Shard;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sharded<S> {
-    /// Where the objects come from.
+    /// The unsharded source.
     pub source: S,
-    /// Which of them are wanted.
+    /// The shard.
     pub shard: Shard,
 }
 
@@ -56,14 +57,14 @@ impl<S: ListWatch> ListWatch for Sharded<S> {
     }
 }
 
-/// What comes of a list or a watch, without the objects of other shards.
+/// A list or watch stream without the objects of other shards.
 #[derive(Debug)]
 pub struct OfShard<S> {
     all: S,
     shard: Shard,
 }
 
-/// What may carry an object.
+/// An item that can contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }
@@ -106,7 +107,8 @@ where
 }
 
 impl Shard {
-    /// Whether it is known that the object belongs to another shard. One that cannot be read is passed on, so that it is seen.
+    /// Returns whether the object is known to belong to another shard. An unreadable object is passed on, so that the
+    /// error is noticed.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

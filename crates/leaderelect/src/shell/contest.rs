@@ -1,4 +1,4 @@
-//! One machine in a shell, with what it needs to do what the machine says.
+//! One machine in a shell, with the state needed to execute its instructions.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,13 +13,13 @@ use pintle_metrics::Counter;
 use tokio::sync::{mpsc, watch};
 
 use crate::leadership::TermHandle;
-use crate::lock::{Lock, LockEvent, Locked};
+use crate::lock::{Lock, LockEvent, LockSnapshot};
 use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
-/// What a contest tells the one who runs the work, in order.
+/// Notices from a contest to the elector that runs the work, in order.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
@@ -32,13 +32,13 @@ pub(crate) struct Contest<L: Lock> {
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
-    /// The object that was last read or written, to which the next write puts the record.
+    /// The object last read or written. The next write puts the record into it.
     object: Option<Base<L::Object>>,
-    /// The object that the watch told last: a free lock is taken as it was told.
+    /// The last object from the watch. A free lock is taken in that version.
     hinted: Option<Base<L::Object>>,
-    /// What is to be sent, how long an answer may take, and until when it is worth it.
+    /// The request to send, its timeout, and until when it is useful.
     request: Option<(LockRequest, Duration, Deadline)>,
-    /// Whether the request that was asked for last is a read.
+    /// Whether the last request is a read.
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
@@ -46,7 +46,7 @@ pub(crate) struct Contest<L: Lock> {
     notices: mpsc::UnboundedSender<Notice>,
     /// The elector's, and gone with it, whenever this is.
     metrics: Option<Weak<Instruments>>,
-    /// How many have been told.
+    /// The number of slow paths already counted in the metrics.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
@@ -58,21 +58,21 @@ type Base<O> = (Version, Arc<O>);
 /// How requests of a verb have failed since the last one that did not.
 type Trouble = HashSet<Kind>;
 
-/// A kind of failure: of what kind the error is, and which code the server answered. None: no answer in time.
+/// A kind of failure: the kind of error and the server's status code. `None`: no response before the timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 
 pub(super) enum Answer<O> {
-    Read(Result<Option<Locked<O>>, ApiError>),
-    Written(Result<Locked<O>, ApiError>),
-    /// No answer in time.
+    Read(Result<Option<LockSnapshot<O>>, ApiError>),
+    Written(Result<LockSnapshot<O>, ApiError>),
+    /// No response before the timeout.
     Late,
-    /// It was not worth it any more.
+    /// The request was no longer useful.
     Unsent,
 }
 
-/// What comes of a step.
+/// The result of a step.
 pub(super) enum Stepped {
     Quiet,
     /// There is an [exchange](Contest::exchange), which should begin by then. If it does not begin at once, it has to
@@ -121,7 +121,7 @@ impl<L: Lock> Contest<L> {
         self.machine.begin_renewals_at(share);
     }
 
-    /// There are others beside it.
+    /// The contest shares its shell with others.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -134,7 +134,7 @@ impl<L: Lock> Contest<L> {
         self.machine.wake_at()
     }
 
-    /// Does what the machine answers.
+    /// Executes the machine's instructions.
     pub(super) fn step(&mut self, signal: Signal) -> Stepped {
         let mut stepped = Stepped::Quiet;
         if matches!(signal, Signal::WorkEnded) && self.term.as_ref().is_some_and(TermHandle::gives_up) {
@@ -188,8 +188,7 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Stamps the request as sent now, after it has waited for others. Returns whether there is still one to send; if not, the contest
-    /// has to be stepped.
+    /// Stamps a queued request as sent now. Returns whether there is still a request to send. If not, step the contest.
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -200,8 +199,8 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// The request that is to be sent. It counts as sent when it was asked for, or departed. If it begins late, as after the machine
-    /// was suspended, it is not sent: the term for which it is may have run out.
+    /// Sends the request. It counts as sent when the machine asked for it or when it departed. If it starts late, for
+    /// example after a suspend, it is not sent, because its term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
@@ -218,7 +217,7 @@ impl<L: Lock> Contest<L> {
                 LockRequest::Create(record) => Answer::Written(lock.create(&record).await),
                 LockRequest::Update { record, .. } => match base {
                     Some(object) => Answer::Written(lock.update(&object, &record).await),
-                    // Not the object that the machine means. To look again puts that right.
+                    // This is not the object that the machine means. A new read resolves that.
                     None => Answer::Late,
                 },
             }
@@ -237,7 +236,7 @@ impl<L: Lock> Contest<L> {
         }))
     }
 
-    /// Remembers the object of an answer, and tells the machine of the rest.
+    /// Stores the object of a response, and passes the result to the machine.
     pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
@@ -256,7 +255,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::Read(Err(error)) | Answer::Written(Err(error)) => self.failure(&error),
             Answer::Late => {
-                self.warn(None, &"no answer in time");
+                self.warn(None, &"no response before the timeout");
                 Failure::unknown()
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -281,14 +280,14 @@ impl<L: Lock> Contest<L> {
             self.count(|metrics| &*metrics.malformed, 1);
         }
         match error.is_conflict() || error.is_already_exists() {
-            // Another one was quicker, as in every election.
+            // Another contender was faster, which is normal.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
             false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
         Failure::from(error)
     }
 
-    /// Logs a failure so that it is seen, and not once in each retry period.
+    /// Logs the first failure as a warning, and repeated ones at debug level.
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
@@ -326,7 +325,7 @@ impl<L: Lock> Contest<L> {
     }
 }
 
-/// What an event says to machines, and the object that it brings.
+/// Splits an event into its message for machines and its object.
 pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
     match event {
         LockEvent::Changed(locked) => {
@@ -334,6 +333,6 @@ pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
             (Hint::Changed(locked.state), Some(object))
         }
         LockEvent::Deleted { uid } => (Hint::Deleted { uid }, None),
-        LockEvent::Touched => (Hint::Touched, None),
+        LockEvent::MaybeChanged => (Hint::MaybeChanged, None),
     }
 }

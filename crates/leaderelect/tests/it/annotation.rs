@@ -123,7 +123,7 @@ async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transi
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outcomes_are_those_of_a_lease() {
+async fn annotation_lock_behaves_like_a_lease() {
     check(None, 0.1, &["get", "create"], 0).await;
     check(Some(None), 0.1, &["get", "update"], 1).await;
     check(Some(Some(r#"{"holderIdentity":"","leaderTransitions":4}"#)), 0.1, &["get", "update"], 5).await;
@@ -133,7 +133,7 @@ async fn the_outcomes_are_those_of_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_record_is_written_as_client_go_writes_it_and_all_else_is_kept() {
+async fn record_matches_client_go_and_other_data_is_kept() {
     let server = holding(None);
     let [lock, _] = locks(&server);
     let elector = contend(lock);
@@ -180,7 +180,7 @@ async fn a_term_outlives_many_renewals_and_lost_races() {
 }
 
 #[tokio::test]
-async fn a_record_is_read_as_others_have_written_it() {
+async fn records_of_other_programs_are_readable() {
     for (text, holder, renewed) in [
         (r#"{"holderIdentity":"a","renewTime":"2016-01-02T03:04:05.123456789Z"}"#, "a", Some(1_451_703_845)),
         (r#"{"holderIdentity":"a","renewTime":"2016-01-02T04:04:05+01:00"}"#, "a", Some(1_451_703_845)),
@@ -196,7 +196,7 @@ async fn a_record_is_read_as_others_have_written_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_record_keeps_everybody_out_until_it_is_mended() {
+async fn malformed_record_blocks_leadership_until_repaired() {
     let server = holding(Some("not JSON"));
     let [lock, other] = locks(&server);
     let error = other.get().await.unwrap_err().to_string();
@@ -210,7 +210,7 @@ async fn a_broken_record_keeps_everybody_out_until_it_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_followed_at_once_by_the_watch_of_either_kind() {
+async fn release_is_noticed_by_watch_for_both_kinds() {
     for endpoints in [false, true] {
         let server = server();
         let watched = || match endpoints {

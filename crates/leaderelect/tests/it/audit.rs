@@ -105,7 +105,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn terms_their_ends_and_the_gaps_between_them_are_told() {
+fn auditor_reports_terms_ends_and_gaps() {
     for watched in [true, false] {
         let mut bench = Bench::new(watched);
         bench.lead("a", 1, 3);
@@ -133,7 +133,7 @@ fn terms_their_ends_and_the_gaps_between_them_are_told() {
 }
 
 #[test]
-fn a_lock_that_is_taken_before_its_time_is_told_and_one_that_is_taken_in_time_is_not() {
+fn only_early_takeovers_are_reported() {
     for (after, early) in [(5.0, true), (14.0, true), (15.6, false)] {
         let mut bench = Bench::new(true);
         bench.lead("a", 1, 3);
@@ -152,7 +152,7 @@ fn a_lock_that_is_taken_before_its_time_is_told_and_one_that_is_taken_in_time_is
 }
 
 #[test]
-fn a_succession_that_nobody_watched_may_have_had_a_release_in_it() {
+fn unwatched_takeover_is_not_judged() {
     let mut bench = Bench::new(false);
     bench.lead("a", 1, 3);
     bench.pass(5.0);
@@ -163,7 +163,7 @@ fn a_succession_that_nobody_watched_may_have_had_a_release_in_it() {
 }
 
 #[test]
-fn a_deletion_ends_no_lease() {
+fn takeover_after_deletion_can_be_early() {
     let mut bench = Bench::new(true);
     bench.lead("a", 1, 3);
     bench.pass(1.0);
@@ -177,7 +177,7 @@ fn a_deletion_ends_no_lease() {
 }
 
 #[test]
-fn a_term_that_goes_on_after_another_one_is_told() {
+fn resumed_term_is_reported() {
     let mut bench = Bench::new(true);
     bench.lead("a", 1, 3);
     let of_a = bench.state.clone().unwrap().record;
@@ -190,7 +190,7 @@ fn a_term_that_goes_on_after_another_one_is_told() {
 }
 
 #[test]
-fn renewals_that_come_late_or_after_the_end_are_told() {
+fn late_and_lapsed_renewals_are_reported() {
     for (pause, expected) in [(9.0, None), (11.0, Some(false)), (16.0, Some(true))] {
         let mut bench = Bench::new(true);
         bench.lead("a", 1, 1);
@@ -204,7 +204,7 @@ fn renewals_that_come_late_or_after_the_end_are_told() {
 }
 
 #[test]
-fn records_that_nobody_can_follow_are_told_once_a_term() {
+fn unusable_records_are_reported_once_per_term() {
     let mut bench = Bench::new(true);
     let mut endless = record("a", 1, 1.0);
     endless.lease_duration_seconds = 0;
@@ -222,7 +222,7 @@ fn records_that_nobody_can_follow_are_told_once_a_term() {
 }
 
 #[test]
-fn halves_that_go_on_disagreeing_are_told_and_a_write_on_its_way_is_not() {
+fn lasting_disagreement_of_halves_is_reported() {
     let mut bench = Bench::new(false);
     bench.lead("a", 1, 0);
     bench.pass(0.6);
@@ -247,7 +247,7 @@ fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>,
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_auditor_looks_on_at_locks_of_all_five_kinds() {
+async fn auditor_supports_all_five_lock_kinds() {
     for name in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
         let lock = locks(name.parse().unwrap());
         let told: Arc<Mutex<Vec<Finding>>> = Arc::default();
@@ -285,7 +285,7 @@ async fn an_auditor_looks_on_at_locks_of_all_five_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_auditor_asks_for_nothing_but_to_read_and_says_once_what_it_cannot_read() {
+async fn auditor_only_reads_and_reports_malformed_records_once() {
     let resource = LockKind::ConfigMaps.annotated().unwrap();
     let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
     maps.put_raw(serde_json::json!({"metadata": {"namespace": "kube-system", "name": "lock",
@@ -306,7 +306,7 @@ async fn an_auditor_asks_for_nothing_but_to_read_and_says_once_what_it_cannot_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_auditor_that_never_reads_again_goes_by_what_the_watch_tells() {
+async fn auditor_without_reads_relies_on_the_watch() {
     let server = Collection::<Lease>::default();
     let lock = LeaseLock::new(server.client("auditor"), NAMESPACE, NAME);
     let auditor = LockAuditor { period: Duration::MAX, clocks: TestClock::new(), ..LockAuditor::new(lock) };

@@ -56,7 +56,7 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_publishes_what_it_is_and_keeps_it_fresh() {
+async fn candidate_publishes_and_renews_its_object() {
     let candidate = start(Collection::default());
     pass(0.1).await;
     let published = candidate.server.object(&key()).unwrap();
@@ -76,7 +76,7 @@ async fn a_candidate_publishes_what_it_is_and_keeps_it_fresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_is_answered_at_once_by_a_watch_and_within_a_poll_without() {
+async fn ping_is_answered_by_watch_or_next_poll() {
     for (watched, within) in [(true, 0.01), (false, 2.1)] {
         let server = Collection::<LeaseCandidate>::default();
         server.faults().when(move |request| {
@@ -99,7 +99,7 @@ async fn a_ping_is_answered_at_once_by_a_watch_and_within_a_poll_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_is_deleted_comes_back() {
+async fn deleted_candidate_is_recreated() {
     let candidate = start(Collection::default());
     pass(1.0).await;
     assert!(candidate.server.remove(&key()));
@@ -108,7 +108,7 @@ async fn a_candidate_that_is_deleted_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_said_when_it_renewed_is_pinged_and_kept_as_it_is() {
+async fn candidate_without_renew_time_is_pinged_and_kept() {
     let server = Collection::<LeaseCandidate>::default();
     let candidate = start(server);
     pass(1.0).await;
@@ -123,7 +123,7 @@ async fn one_that_never_said_when_it_renewed_is_pinged_and_kept_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_is_tried_again_and_later_each_time() {
+async fn failed_requests_are_retried_with_backoff() {
     let server = Collection::<LeaseCandidate>::default();
     let client = server.clone();
     client.faults().when(|request| (request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden)));
@@ -142,7 +142,7 @@ async fn what_fails_is_tried_again_and_later_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_is_written_in_the_version_of_its_api() {
+async fn candidate_is_written_in_its_api_version() {
     let version = "coordination.k8s.io/v1alpha2";
     let resource = ApiResource::new(version, "LeaseCandidate", "leasecandidates", Scope::Namespaced);
     let server = Collection::<LeaseCandidate>::dynamic(resource, CollectionConfig::default());

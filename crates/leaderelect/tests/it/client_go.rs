@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::machine::{Effect, Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, Version};
-use pintle_leaderelect::{LossReason, Term};
+use pintle_leaderelect::{EndReason, Term};
 use pintle_meta::MicroTime;
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl ClientGo {
         if self.round_ends.is_some_and(|end| now.monotonic >= end) {
             self.round_ends = None;
             self.next_try = self.next_try.max(now.monotonic);
-            instructions.push(Instruction::StopLeading(LossReason::Deadline));
+            instructions.push(Instruction::StopLeading(EndReason::Deadline));
         }
         match signal {
             Signal::Stop if self.round_ends.is_some() => {
@@ -134,7 +134,7 @@ impl ClientGo {
                 self.send(LockRequest::Read, instructions);
             }
             Signal::Tick | Signal::Stop if !late => {}
-            _ => instructions.extend([Instruction::StopLeading(LossReason::Cancelled), Instruction::Finish]),
+            _ => instructions.extend([Instruction::StopLeading(EndReason::Cancelled), Instruction::Finish]),
         }
     }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
     Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lease,
-    LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, Now, TimePrecision, Version,
+    LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Now, TimePrecision, Version,
 };
 use pintle_meta::{ApiError, ApiResource, ObjectKey};
 use pintle_testing::Client;
@@ -58,7 +58,7 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 }
 
 #[test]
-fn each_record_has_a_later_time_whatever_the_time_of_day_is() {
+fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
     // It stands still: after a second, client-go is to see the renewal.
@@ -72,7 +72,7 @@ fn each_record_has_a_later_time_whatever_the_time_of_day_is() {
 
 /// The control plane compares the time with its own, so it would leave the lease of a dead holder alone for too long.
 #[test]
-fn a_coordinated_record_follows_a_time_of_day_that_was_set_back_by_a_renew_deadline() {
+fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
     // It shows at least ten seconds less than it would, or else the records go on.
@@ -84,7 +84,7 @@ fn a_coordinated_record_follows_a_time_of_day_that_was_set_back_by_a_renew_deadl
 
 /// The term goes on by a renewal whose time went back, since it shows another second.
 #[test]
-fn a_coordinated_renewal_counts_whose_time_went_back() {
+fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
@@ -100,7 +100,7 @@ fn a_coordinated_renewal_counts_whose_time_went_back() {
 
 /// A holder whose clock was set back may have written the same record again, so a candidate that did not look for long starts anew.
 #[test]
-fn a_write_beside_the_record_counts_as_a_renewal_after_a_renew_deadline_without_a_look() {
+fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (last_look, taken) in [(6.0, true), (5.0, false)] {
         let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
         let mut machine = Machine::new(config, TimePrecision::Seconds, at(0.0, 0.0));
@@ -167,7 +167,7 @@ async fn an_idle_standby_sets_few_timers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_that_only_the_monotonic_clock_ends_is_long() {
+async fn monotonic_sleep_uses_long_intervals() {
     let clocks = TestClock::new();
     let naps = |deadline: Deadline| {
         let clocks = clocks.clone();
@@ -222,7 +222,7 @@ impl Lock for Watched {
                 LeaderElectionRecord::default(),
             );
             return Ok(Some(
-                stream::repeat(LockEvent::Changed(Locked { state: old, object: Lease::default() })).boxed(),
+                stream::repeat(LockEvent::Changed(LockSnapshot { state: old, object: Lease::default() })).boxed(),
             ));
         }
         let hangs = self.hangs.clone();
@@ -230,21 +230,21 @@ impl Lock for Watched {
         Ok(Some(events.filter(move |_| std::future::ready(!hangs.load(Ordering::Relaxed))).boxed()))
     }
 
-    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<Lease>>, ApiError> {
         self.lock.get().await
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         self.lock.create(record).await
     }
 
-    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {
         self.lock.update(base, record).await
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_successor_comes_in_time_though_its_watch_has_fallen_silent() {
+async fn silent_watch_does_not_delay_a_takeover() {
     for seed in 0..4 {
         for dies_after in [0.3, 2.3, 4.3, 5.9, 6.3, 7.9, 8.3, 12.3, 14.3] {
             let server = server();
@@ -283,7 +283,7 @@ async fn a_successor_comes_in_time_though_its_watch_has_fallen_silent() {
 
 /// The renewals are due by a timer, which is looked at however much the watch tells.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_never_stops_telling_costs_no_term() {
+async fn flooding_watch_costs_no_term() {
     let server = server();
     let begins = Arc::new(AtomicBool::new(false));
     let lock = LeaseLock::new(server.client("a"), NAMESPACE, NAME);

@@ -1,11 +1,11 @@
-//! An elector in a task, with work that tells what becomes of it.
+//! An elector in a task, with work that records its progress.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    Clocks, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
-    LossReason, Now,
+    Clocks, ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
+    LeaseLock, Now,
 };
 use pintle_metrics::InMemoryProvider;
 use pintle_testing::{Client, Collection, SteppedClock};
@@ -72,7 +72,7 @@ pub(crate) struct Contender {
     pub(crate) story: Story,
     pub(crate) leadership: Arc<Mutex<Option<Leadership>>>,
     pub(crate) memory: InMemoryProvider,
-    pub(crate) run: JoinHandle<Option<LossReason>>,
+    pub(crate) run: JoinHandle<Option<EndReason>>,
 }
 
 /// How a contender differs from the usual.
@@ -156,7 +156,7 @@ impl Contender {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
 
-    pub(crate) async fn stop(self) -> Option<LossReason> {
+    pub(crate) async fn stop(self) -> Option<EndReason> {
         self.stop.cancel();
         self.run.await.unwrap()
     }
@@ -175,7 +175,7 @@ async fn work_of(guard: Leadership, story: Story, who: String, drain: Duration, 
     drop(end);
 }
 
-/// Tells of the end of the work, be it finished or dropped.
+/// Records the end of the work, whether it finished or was dropped.
 struct Ending {
     story: Story,
     who: String,

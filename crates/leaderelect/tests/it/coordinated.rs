@@ -33,7 +33,7 @@ fn baz() -> Setup {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_named_leads() {
+async fn named_candidate_leads() {
     let server = server();
     put(&server, &given_to("baz"));
     let elector = baz().start(&server);
@@ -52,7 +52,7 @@ async fn whoever_is_named_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_named_by_a_watch_leads_at_once() {
+async fn candidate_named_by_watch_leads_at_once() {
     let server = server();
     put(&server, &given_to("bing"));
     let elector = Setup { watch: true, ..baz() }.start(&server);
@@ -66,7 +66,7 @@ async fn whoever_is_named_by_a_watch_leads_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_never_taken_that_was_not_given_to_us() {
+async fn coordinated_elector_never_takes_an_unassigned_lock() {
     let preferred = LeaderElectionRecord { preferred_holder: Some("bing".into()), ..given_to("baz") };
     let myself = LeaderElectionRecord { preferred_holder: Some("baz".into()), ..given_to("baz") };
     for given in [None, Some(given_to("bing")), Some(given_to("")), Some(preferred), Some(myself)] {
@@ -89,7 +89,7 @@ async fn a_lock_is_never_taken_that_was_not_given_to_us() {
 
 /// The control plane may give it to another one. But it leaves it with whom it would choose again.
 #[tokio::test(start_paused = true)]
-async fn what_was_given_and_has_expired_is_taken_once_nobody_else_was_given_it_for_a_lease_duration() {
+async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
@@ -111,7 +111,7 @@ async fn what_was_given_and_has_expired_is_taken_once_nobody_else_was_given_it_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_was_cut_off_and_is_still_the_one_named_leads_again() {
+async fn partitioned_leader_leads_again_if_still_named() {
     for watch in [false, true] {
         let server = server();
         put(&server, &given_to("baz"));
@@ -129,12 +129,12 @@ async fn a_leader_that_was_cut_off_and_is_still_the_one_named_leads_again() {
 
 /// The control plane makes another lock at once, and does not know that whoever led by the last one may still work.
 #[tokio::test(start_paused = true)]
-async fn whoever_is_named_in_the_place_of_a_lock_that_was_deleted_waits_for_its_last_leader() {
-    for (watch, wait_out_deleted, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
+async fn named_candidate_waits_for_leader_of_deleted_lock() {
+    for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
         let server = server();
         put(&server, &given_to("bing"));
         let mut setup = Setup { watch, ..baz() };
-        setup.config.wait_out_deleted = wait_out_deleted;
+        setup.config.wait_after_deletion = wait_after_deletion;
         let elector = setup.start(&server);
         pass(2.0).await;
         delete(&server);
@@ -148,7 +148,7 @@ async fn whoever_is_named_in_the_place_of_a_lock_that_was_deleted_waits_for_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_not_preferred_drains_without_a_renewal_and_gives_up() {
+async fn unpreferred_leader_drains_without_renewal_and_releases() {
     for watch in [false, true] {
         let server = server();
         put(&server, &given_to("baz"));
@@ -176,7 +176,7 @@ async fn a_leader_that_is_not_preferred_drains_without_a_renewal_and_gives_up() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_does_not_end_for_the_preferred_one_is_dropped_at_the_deadline() {
+async fn work_that_ignores_a_preferred_holder_is_dropped() {
     let server = server();
     put(&server, &given_to("baz"));
     let story = Story::new();
@@ -192,7 +192,7 @@ async fn work_that_does_not_end_for_the_preferred_one_is_dropped_at_the_deadline
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_elector_that_knows_no_coordination_keeps_what_it_is_told_of_it() {
+async fn uncoordinated_elector_keeps_coordination_fields() {
     let server = server();
     put(&server, &LeaderElectionRecord { preferred_holder: Some("bing".into()), ..given_to("") });
     let elector = Setup::new("baz").start(&server);

@@ -1,4 +1,4 @@
-//! Requests that wait before they are sent: the machine is told when they leave.
+//! Requests that are queued before they are sent. The machine is notified when they are sent.
 
 use std::time::Duration;
 
@@ -61,21 +61,21 @@ fn a_renewal_that_waited_is_stamped_as_it_leaves() {
 }
 
 #[test]
-fn a_request_that_leaves_at_once_is_what_was_asked_for() {
+fn request_sent_at_once_is_unchanged() {
     let mut machine = renewing();
     let (base, record, timeout) = update(machine.depart(at(2)));
     assert_eq!((base, record.renew_time, timeout), (version(1), time(2), TIMEOUT));
 }
 
 #[test]
-fn a_renewal_that_leaves_late_has_the_rest_of_the_term() {
+fn renewal_sent_late_has_the_rest_of_the_term() {
     let mut machine = renewing();
     let (_, _, timeout) = update(machine.depart(at(8)));
     assert_eq!(timeout, Duration::from_secs(2));
 }
 
 #[test]
-fn a_renewal_that_waited_for_longer_than_its_term_does_not_leave() {
+fn renewal_queued_past_its_term_is_not_sent() {
     let mut machine = renewing();
     assert_eq!(machine.clone().depart(at(10)), None, "the deadline");
     assert!(matches!(machine.step(Signal::Tick, at(10))[..], [Instruction::StopLeading(_)]));
@@ -86,7 +86,7 @@ fn a_renewal_that_waited_for_longer_than_its_term_does_not_leave() {
 }
 
 #[test]
-fn a_renewal_that_waits_while_its_work_ends_makes_room_for_the_release() {
+fn queued_renewal_yields_to_release_when_work_ends() {
     let mut machine = renewing();
     assert!(matches!(machine.step(Signal::Stop, at(3))[..], [Instruction::Drain(_)]));
     assert_eq!(machine.step(Signal::WorkEnded, at(4)), []);
@@ -100,7 +100,7 @@ fn a_renewal_that_waits_while_its_work_ends_makes_room_for_the_release() {
 }
 
 #[test]
-fn a_renewal_looks_first_if_the_watch_has_told_of_another_holder_while_it_waited() {
+fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     let mut machine = renewing();
     let other = LeaderElectionRecord { holder_identity: "other".into(), ..LeaderElectionRecord::default() };
     assert_eq!(machine.step(Signal::Watch(Hint::Changed(LockState::new(version(7), other))), at(3)), []);
@@ -113,7 +113,7 @@ fn a_renewal_looks_first_if_the_watch_has_told_of_another_holder_while_it_waited
 }
 
 #[test]
-fn a_look_that_waited_counts_from_when_it_left() {
+fn queued_read_counts_from_when_it_was_sent() {
     let mut machine = machine(config());
     let record =
         LeaderElectionRecord { holder_identity: "other".into(), lease_duration_seconds: 5, ..Default::default() };
@@ -131,7 +131,7 @@ fn a_look_that_waited_counts_from_when_it_left() {
 }
 
 #[test]
-fn a_lock_that_is_taken_late_says_when() {
+fn lock_taken_late_has_the_actual_time() {
     // Nothing was found.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
@@ -159,7 +159,7 @@ fn a_lock_that_is_taken_late_says_when() {
 }
 
 #[test]
-fn a_free_lock_that_was_written_meanwhile_is_looked_at_again() {
+fn free_lock_is_read_again_after_a_foreign_write() {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(Some(LockState::new(version(1), LeaderElectionRecord::default())))), at(0));
     let mut still = machine.clone();
@@ -169,7 +169,7 @@ fn a_free_lock_that_was_written_meanwhile_is_looked_at_again() {
 }
 
 #[test]
-fn nothing_leaves_after_a_stop() {
+fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
     // A write that waits has done nothing, so that there is nothing to settle.
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -180,7 +180,7 @@ fn nothing_leaves_after_a_stop() {
 }
 
 #[test]
-fn a_stop_settles_first_what_is_in_doubt() {
+fn stop_first_resolves_writes_in_doubt() {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
     machine.step(Signal::Written(Err(Failure { effect: Effect::Unknown, retry_after: None })), at(1));

@@ -1,10 +1,10 @@
-//! Answers that are wrong, late or of no help: who leads, and how soon.
+//! Wrong, late or useless responses: which contender leads, and how soon.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock,
 };
 use pintle_meta::{Reason, Status};
 use pintle_testing::{Break, Outcome, Verb};
@@ -19,7 +19,7 @@ fn done_and_refused(code: u16, reason: Reason) -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_of_the_own_record_does_not_keep_a_candidate_from_leading() {
+async fn candidate_leads_when_retry_conflicts_with_its_own_record() {
     for (code, reason) in [(409, Reason::AlreadyExists), (403, Reason::Forbidden), (429, Reason::TooManyRequests)] {
         let server = server();
         let client = server.client("a");
@@ -32,7 +32,7 @@ async fn a_refusal_of_the_own_record_does_not_keep_a_candidate_from_leading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_was_refused_on_account_of_itself_counts_from_when_it_was_sent() {
+async fn renewal_conflicting_with_itself_counts_from_sending() {
     let server = server();
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
@@ -47,7 +47,7 @@ async fn a_renewal_that_was_refused_on_account_of_itself_counts_from_when_it_was
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_lock_counts_as_held_for_a_lease_from_when_the_deletion_is_known() {
+async fn deleted_lock_counts_as_held_from_known_deletion() {
     for seed in 0..10 {
         let server = server();
         let story = Story::new();
@@ -75,7 +75,7 @@ async fn a_deleted_lock_counts_as_held_for_a_lease_from_when_the_deletion_is_kno
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_always_refused_does_not_hammer_the_server() {
+async fn rejected_release_backs_off() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -88,7 +88,7 @@ async fn a_release_that_is_always_refused_does_not_hammer_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_taken_as_the_watch_told_it() {
+async fn free_lock_is_taken_in_the_watched_version() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -109,7 +109,7 @@ async fn a_free_lock_is_taken_as_the_watch_told_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_says_nothing_leaves_polling() {
+async fn silent_watch_falls_back_to_polling() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -124,7 +124,7 @@ async fn a_watch_that_says_nothing_leaves_polling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_that_panics_leaves_no_term_behind_that_looks_wedged() {
+async fn panicking_callback_leaves_no_overdue_term() {
     let server = server();
     let lock = LeaseLock::new(server.client("a"), NAMESPACE, NAME);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
@@ -141,7 +141,7 @@ async fn a_callback_that_panics_leaves_no_term_behind_that_looks_wedged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_callback_that_panics_as_an_election_is_dropped_is_caught() {
+async fn callback_panic_during_drop_is_caught() {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
     let told = Arc::new(std::sync::Mutex::new(None));
@@ -156,7 +156,7 @@ async fn a_callback_that_panics_as_an_election_is_dropped_is_caught() {
     let stop = CancellationToken::new();
     let ended = tokio::time::timeout(Duration::from_secs(5), elector.run(&stop, callbacks)).await;
     assert!(ended.is_err());
-    assert_eq!(*told.lock().unwrap(), Some(LossReason::Abandoned));
+    assert_eq!(*told.lock().unwrap(), Some(EndReason::Dropped));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,12 +168,12 @@ async fn a_stop_while_a_renewal_reads_back_still_releases() {
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
-    assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+    assert_eq!(a.stop().await, Some(EndReason::Cancelled));
     assert_eq!(record(&server).holder_identity, "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_leader_that_finds_the_lock_deleted_waits_as_all_others_do() {
+async fn former_leader_waits_after_the_lock_is_deleted() {
     let server = server();
     let story = Story::new();
     let told = || Some(story.clone());
@@ -198,7 +198,7 @@ async fn a_former_leader_that_finds_the_lock_deleted_waits_as_all_others_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_deleted_and_made_anew_counts_as_held_too() {
+async fn recreated_lock_counts_as_held() {
     for watch in [false, true] {
         let server = server();
         let story = Story::new();
@@ -216,7 +216,7 @@ async fn a_lock_that_is_deleted_and_made_anew_counts_as_held_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_led_to_the_end_of_a_lock_takes_the_next_one_at_once() {
+async fn leader_until_deletion_takes_new_lock_at_once() {
     for anew in [false, true] {
         let server = server();
         let a = Setup::new("a").start(&server);
@@ -232,12 +232,12 @@ async fn whoever_led_to_the_end_of_a_lock_takes_the_next_one_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_wait_out_a_deletion_takes_the_lock_at_once() {
+async fn without_wait_after_deletion_lock_is_taken_at_once() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let mut b = Setup::new("b");
-    b.config.wait_out_deleted = false;
+    b.config.wait_after_deletion = false;
     let b = b.start(&server);
     pass(1.0).await;
     a.client.faults().cut_off();

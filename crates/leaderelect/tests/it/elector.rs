@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership, LeaseLock,
-    LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership,
+    LeaseLock,
 };
 use pintle_meta::{Object, Reason};
 use pintle_testing::{Outcome, Verb};
@@ -31,7 +31,7 @@ async fn a_hung_request_never_costs_the_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
+async fn lost_response_to_first_write_is_resolved_by_reading() {
     let server = server();
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::AnswerLost]);
@@ -48,7 +48,7 @@ async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_a_renewal_counts_from_when_it_was_sent() {
+async fn renewal_with_lost_response_counts_from_sending() {
     let server = server();
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerLost, Outcome::Pass, Outcome::Lost]);
@@ -61,7 +61,7 @@ async fn a_lost_answer_to_a_renewal_counts_from_when_it_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_for_a_while_costs_nothing() {
+async fn server_refusals_for_a_while_cost_no_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -75,7 +75,7 @@ async fn a_server_that_refuses_for_a_while_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_outlives_everything_a_server_says() {
+async fn candidate_survives_every_server_error() {
     let server = server();
     let client = server.client("a");
     let reasons = [(403, Reason::Forbidden), (404, Reason::NotFound), (422, Reason::Invalid), (504, Reason::Timeout)];
@@ -109,7 +109,7 @@ async fn a_cut_off_leader_rests_before_its_successor_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_that_was_lost_to_the_deadline_is_taken_anew_without_a_wait() {
+async fn expired_own_term_is_taken_again_without_wait() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -123,7 +123,7 @@ async fn a_term_that_was_lost_to_the_deadline_is_taken_anew_without_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_watch_a_release_is_followed_by_a_successor_at_once() {
+async fn watching_successor_leads_at_once_after_release() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -135,7 +135,7 @@ async fn with_a_watch_a_release_is_followed_by_a_successor_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_leaves_polling() {
+async fn forbidden_watch_falls_back_to_polling() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -152,7 +152,7 @@ async fn a_watch_that_is_refused_leaves_polling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_does_not_open_is_given_up_and_opened_again() {
+async fn hanging_watch_request_is_retried() {
     let server = server();
     let _a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -167,7 +167,7 @@ async fn a_watch_that_does_not_open_is_given_up_and_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later() {
+async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     let server = server();
     let _leader = Setup::new("leader").start(&server);
     pass(1.0).await;
@@ -197,7 +197,7 @@ async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_lock_that_is_deleted_counts_as_held_until_it_would_expire() {
+async fn deleted_lock_counts_as_held_until_it_would_expire() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -220,13 +220,13 @@ async fn a_leader_that_slept_finds_its_deadline_passed() {
     assert!(guard.check().is_ok());
     // Suspended: the monotonic clock stood still, the wall clock did not.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
-    assert_eq!(guard.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
     assert!(!a.status.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_is_set_back_neither_prolongs_a_term_nor_hinders_renewals() {
+async fn wall_clock_set_back_changes_no_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -254,12 +254,12 @@ async fn work_that_is_polled_late_is_dropped_instead() {
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
     });
-    assert_eq!(outcome.await.unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(outcome.await.unwrap_err().reason, EndReason::Deadline);
     assert_eq!(*polled.lock().unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_hangs_while_it_leads_fails_its_health_check() {
+async fn hanging_leader_fails_its_health_check() {
     let server = server();
     let a = Setup::new("a").start(&server);
     let b = Setup::new("b").start(&server);
@@ -277,11 +277,11 @@ async fn a_process_that_hangs_while_it_leads_fails_its_health_check() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_ends_by_itself_ends_the_election_and_releases() {
+async fn finished_work_ends_the_election_and_releases() {
     let server = server();
     let a = Setup { work: Some(Duration::from_secs(5)), ..Setup::new("a") }.start(&server);
     let status = a.status.clone();
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Completed));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Completed));
     assert_eq!(holder(&server), "");
     assert!(!status.is_leader() && status.leadership().is_none());
 }
@@ -292,11 +292,11 @@ async fn run_once_ends_with_its_first_term() {
     let a = Setup { once: true, ..Setup::new("a") }.start(&server);
     pass(1.0).await;
     delete(&server);
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Deleted));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_is_stopped_was_never_started_nor_stopped() {
+async fn stopped_candidate_calls_no_start_or_stop_callback() {
     let server = server();
     let _a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -309,7 +309,7 @@ async fn a_candidate_that_is_stopped_was_never_started_nor_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_is_stopped_in_mid_write_leaves_no_lock_behind() {
+async fn candidate_stopped_during_a_write_leaves_no_lock() {
     for fault in [Outcome::AnswerLost, Outcome::AnswerSlow(Duration::from_secs(2))] {
         let server = server();
         let client = server.client("a");
@@ -329,16 +329,16 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
     let guard = a.guard();
     a.run.abort();
     pass(0.1).await;
-    assert_eq!(guard.check().unwrap_err().reason, LossReason::Abandoned);
+    assert_eq!(guard.check().unwrap_err().reason, EndReason::Dropped);
     assert!(!a.status.is_leader());
-    assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Abandoned"]);
+    assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Dropped"]);
     take_log(&server);
     pass(60.0).await;
     assert!(take_log(&server).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_term_says_what_became_of_its_work() {
+async fn term_end_reports_the_outcome_of_the_work() {
     let ended = async |work: fn() -> Result<u32, String>| {
         let server = server();
         let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
@@ -355,15 +355,15 @@ async fn the_end_of_a_term_says_what_became_of_its_work() {
         let work = end.work.unwrap().map_err(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         (end.reason, work)
     };
-    assert_eq!(ended(|| Ok(7)).await, (LossReason::Completed, Ok(Ok(7))));
-    assert_eq!(ended(|| Err("no luck".into())).await, (LossReason::Completed, Ok(Err("no luck".into()))));
+    assert_eq!(ended(|| Ok(7)).await, (EndReason::Completed, Ok(Ok(7))));
+    assert_eq!(ended(|| Err("no luck".into())).await, (EndReason::Completed, Ok(Err("no luck".into()))));
     let panicked = ended(|| panic!("the work fell over")).await;
-    assert_eq!(panicked, (LossReason::Panicked, Err(Some("the work fell over".into()))));
+    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work fell over".into()))));
 }
 
 /// What the work sees before its guard does.
 #[tokio::test(start_paused = true)]
-async fn work_that_returns_because_its_term_is_over_does_not_end_the_election() {
+async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
     let clock = TestClock::new();
@@ -384,21 +384,21 @@ async fn work_that_returns_because_its_term_is_over_does_not_end_the_election() 
                 if term == 1 {
                     // The process stands still for longer than the deadline, and the work is the first to notice.
                     clock.0.advance(Duration::from_secs(30));
-                    return leadership.check().map(|_| ()).map_err(|lost| lost.reason == LossReason::Deadline);
+                    return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }
                 Ok(())
             }
         })
     };
     let end = elector.run(&CancellationToken::new(), callbacks).await.unwrap();
-    assert_eq!(end.reason, LossReason::Completed);
-    let expected = [(LossReason::Deadline, Some(Err(true))), (LossReason::Completed, Some(Ok(())))];
+    assert_eq!(end.reason, EndReason::Completed);
+    let expected = [(EndReason::Deadline, Some(Err(true))), (EndReason::Completed, Some(Ok(())))];
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 
 /// A second panic on the way of the first would end the process.
 #[tokio::test(start_paused = true)]
-async fn callbacks_that_panic_at_the_end_of_a_term_are_all_called_and_end_the_run() {
+async fn all_end_callbacks_run_even_if_one_panics() {
     let run = async |events: Option<&'static str>, work: Option<&'static str>| {
         let lock = LeaseLock::new(server().client("a"), "kube-system", "lock");
         let fall_over = move |event: &LeaderEvent| match events {
@@ -437,7 +437,7 @@ async fn callbacks_that_panic_at_the_end_of_a_term_are_all_called_and_end_the_ru
 }
 
 #[tokio::test(start_paused = true)]
-async fn holders_are_told_in_order_and_once_each() {
+async fn new_leaders_are_reported_once_and_in_order() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -454,7 +454,7 @@ async fn holders_are_told_in_order_and_once_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_term_is_worth_two_events_about_the_lock() {
+async fn each_term_emits_two_events() {
     let server = server();
     let events = Arc::new(Mutex::new(Vec::new()));
     let record = events.clone();

@@ -270,7 +270,7 @@ const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how much was looked at")]
-fn whatever_happens_within_seven_moves_two_never_lead() {
+fn one_leader_in_all_sequences_of_seven_moves() {
     let worlds = search(led(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
     println!("{worlds} worlds from one that is led");
     assert!(worlds > 10_000, "{worlds}");
@@ -278,7 +278,7 @@ fn whatever_happens_within_seven_moves_two_never_lead() {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how much was looked at")]
-fn whatever_happens_in_the_first_seven_moves_two_never_lead() {
+fn one_leader_in_all_sequences_from_the_start() {
     let worlds =
         search(World::new(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
     println!("{worlds} worlds from the first");
@@ -286,7 +286,7 @@ fn whatever_happens_in_the_first_seven_moves_two_never_lead() {
 }
 
 #[test]
-fn the_search_finds_two_leaders_whose_clocks_differ_by_more() {
+fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
     // Renewed, seen, and taken when the duration is over on a clock that is too fast.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|what| world.make(what));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    AnnotationLock, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
-    LeaseLock, Lock, LossReason, MultiLock,
+    AnnotationLock, EndReason, LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
+    Lease, LeaseLock, Lock, MultiLock,
 };
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
 use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
@@ -65,7 +65,7 @@ async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnM
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_on_the_lease_of_a_dead_leader_do_not_put_off_its_successor() {
+async fn label_changes_do_not_delay_a_takeover() {
     for (watch, limit) in [(true, 15.2), (false, 15.0 + 4.4)] {
         for period in [0.1, 1.0, 5.0] {
             let server = server();
@@ -83,7 +83,7 @@ async fn labels_on_the_lease_of_a_dead_leader_do_not_put_off_its_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_writes_of_an_annotated_object_do_not_put_off_a_successor() {
+async fn unrelated_annotation_writes_do_not_delay_a_takeover() {
     for (watch, limit) in [(true, 15.2), (false, 15.0 + 4.4)] {
         let maps = maps();
         let lock = |who: &str| {
@@ -111,7 +111,7 @@ async fn other_writes_of_an_annotated_object_do_not_put_off_a_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_writes_of_either_half_do_not_put_off_a_successor() {
+async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     for half in [0, 1] {
         let (maps, leases) = (maps(), Collection::<Lease>::default());
         let lock = |who: &str| {
@@ -136,7 +136,7 @@ async fn other_writes_of_either_half_do_not_put_off_a_successor() {
 
 /// Where the halves name different holders, a renewal of either one keeps all others waiting.
 #[tokio::test(start_paused = true)]
-async fn renewals_of_one_half_keep_the_candidates_for_both_waiting() {
+async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
     let annotation = |holder: &str, second: u64| {
         format!(
@@ -178,7 +178,7 @@ async fn renewals_of_one_half_keep_the_candidates_for_both_waiting() {
 
 /// Any change of the record counts, even one that cannot be read, or is finer than the lock tells.
 #[tokio::test(start_paused = true)]
-async fn changes_of_a_record_that_cannot_be_expressed_are_renewals() {
+async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
         let leases = Collection::<Lease>::default();
         let put = |count: u64| {
@@ -241,7 +241,7 @@ fn slow(contender: &Contender, latency: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_keeps_its_term_while_others_write_its_lease() {
+async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
         // How often they write, and how long an answer takes. The two go in step in some.
         // The last one leaves a write of ours no time, unless the watch tells of each of theirs.
@@ -259,7 +259,7 @@ async fn a_holder_keeps_its_term_while_others_write_its_lease() {
                 "watch {watch}, each {millis} ms, answers after {latency} s: {:?}",
                 a.story.take()
             );
-            assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+            assert_eq!(a.stop().await, Some(EndReason::Cancelled));
             assert_eq!(holder(&server), "", "it is released all the same");
         }
     }
@@ -285,7 +285,7 @@ async fn a_successor_comes_while_others_write_the_lease() {
 
 /// With a watch, it hears of the version that it has to replace.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_watches_meets_no_conflict_with_others() {
+async fn watching_holder_avoids_conflicts() {
     let server = server();
     let a = Setup { watch: true, ..Setup::new("a") }.start(&server);
     pass(1.5).await;
@@ -297,7 +297,7 @@ async fn a_holder_that_watches_meets_no_conflict_with_others() {
 
 /// A lease that was deleted and restored with the same record is another lease.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_made_anew_with_its_record_is_waited_for_again() {
+async fn recreated_lease_restarts_the_wait() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Machine, Preference, Signal};
 use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElectionRecord, LockState, LossReason, Now, TimePrecision, Version,
+    EndReason, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
 };
 use tokio::time::Instant;
 
@@ -42,14 +42,14 @@ fn releases(instructions: &[Instruction]) -> bool {
 }
 
 #[test]
-fn what_is_given_up_for_another_one_is_released_in_any_case() {
+fn lock_given_up_for_preferred_holder_is_always_released() {
     for release_on_cancel in [true, false] {
         let config = LeaderElectionConfig { identity: "me".into(), release_on_cancel, ..Default::default() };
         let (mut machine, stored) = leader(config);
         let preference = Preference { defer: Duration::from_secs(4), yield_to: Some("other".into()) };
         let other = "other".to_owned();
         let told = machine.step(Signal::Prefer(preference), at(1));
-        assert_eq!(told, [Instruction::Drain(LossReason::Preferred { other })]);
+        assert_eq!(told, [Instruction::Drain(EndReason::Preferred { other })]);
         let told = machine.step(Signal::WorkEnded, at(1));
         assert_eq!(requests(&told), [LockRequest::Read]);
         assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(1))), "{release_on_cancel}");
@@ -57,11 +57,11 @@ fn what_is_given_up_for_another_one_is_released_in_any_case() {
 }
 
 #[test]
-fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_expires() {
+fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     let (mut machine, stored) = leader(config.clone());
     let told = machine.step(Signal::Tick, at(10));
-    assert!(told.contains(&Instruction::StopLeading(LossReason::Deadline)));
+    assert!(told.contains(&Instruction::StopLeading(EndReason::Deadline)));
     machine.step(Signal::Stop, at(10));
     let told = machine.step(Signal::WorkEnded, at(11));
     assert_eq!(requests(&told), [LockRequest::Read]);
@@ -92,7 +92,7 @@ fn a_stop_while_the_work_of_a_lost_term_ends_still_gives_the_lock_up_until_it_ex
 
 /// Whether the answer tells that it was stored or leaves that open.
 #[test]
-fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_its_answer() {
+fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     for is_known in [true, false] {
         let (mut machine, stored) = leader(config.clone());
@@ -113,7 +113,7 @@ fn a_stop_while_a_renewal_of_a_lost_term_is_under_way_gives_the_lock_up_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
+async fn stop_after_a_lost_term_releases_the_lock() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -123,20 +123,20 @@ async fn a_stop_after_a_term_was_lost_gives_the_lock_up() {
     assert!(!a.status.is_leader());
     a.client.faults().heal();
     let stopped = Instant::now();
-    assert_eq!(a.stop().await, Some(LossReason::Deadline));
+    assert_eq!(a.stop().await, Some(EndReason::Deadline));
     assert_eq!(holder(&server), "");
     assert!(stopped.elapsed() <= Duration::from_secs(5), "{:?}", stopped.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_leaves_alone_what_has_another_holder_by_now() {
+async fn stop_does_not_release_a_lock_held_by_another() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     put(&server, &LeaderElectionRecord { holder_identity: "b".into(), ..Default::default() });
     pass(3.0).await;
     take_verbs(&server);
-    assert!(matches!(a.stop().await, Some(LossReason::Usurped { .. })));
+    assert!(matches!(a.stop().await, Some(EndReason::TakenBy { .. })));
     assert_eq!(take_verbs(&server), [""; 0]);
     assert_eq!(holder(&server), "b");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElectionRecord, LockState, LossReason, Now, TimePrecision, Version,
+    EndReason, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version,
 };
 
 fn at(seconds: u64, wall: i64) -> Now {
@@ -38,7 +38,7 @@ fn written() -> Signal {
 }
 
 #[test]
-fn a_write_in_doubt_is_never_mistaken_for_an_older_record() {
+fn write_in_doubt_is_not_confused_with_older_record() {
     for precision in [TimePrecision::Micros, TimePrecision::Seconds] {
         let mut machine = Machine::new(
             LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() },
@@ -100,7 +100,7 @@ fn renewals_within_a_second_do_not_prolong_a_term() {
 }
 
 #[test]
-fn renewals_are_gathered_only_where_more_than_a_second_stays_between_them() {
+fn renewals_are_batched_only_if_over_a_second_apart() {
     let millis = Duration::from_millis;
     let now = |time: u64| {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
@@ -139,7 +139,7 @@ fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
 }
 
 #[test]
-fn candidates_whose_watches_break_together_do_not_look_together() {
+fn candidates_spread_reads_after_watches_break_together() {
     let looks: HashSet<Duration> = (0..20)
         .map(|seed| {
             let mut machine = candidate(seed, 15);
@@ -154,7 +154,7 @@ fn candidates_whose_watches_break_together_do_not_look_together() {
 }
 
 #[test]
-fn candidates_do_not_all_look_together_when_a_record_expires() {
+fn candidates_spread_reads_when_a_record_expires() {
     let looks = (0..100).map(|seed| candidate(seed, 5).wake_at().unwrap().monotonic - Duration::from_secs(5));
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
@@ -165,7 +165,7 @@ fn candidates_do_not_all_look_together_when_a_record_expires() {
 }
 
 #[test]
-fn a_server_that_asks_for_too_much_time_is_not_given_it() {
+fn excessive_retry_after_is_ignored() {
     for (asked, given) in [(10, 10..=10), (60, 15..=15), (365 * 24 * 3600, 15..=15), (1, 2..=5)] {
         let mut machine = Machine::new(
             LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() },
@@ -182,7 +182,7 @@ fn a_server_that_asks_for_too_much_time_is_not_given_it() {
 
 /// What asks may be a client of a user's own.
 #[test]
-fn no_time_that_is_asked_for_is_too_long_for_the_clock() {
+fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, TimePrecision::Micros, at(1, 1));
@@ -217,7 +217,7 @@ fn watching() -> Machine {
 }
 
 #[test]
-fn a_watch_that_lags_does_not_make_the_dead_look_alive() {
+fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
@@ -244,7 +244,7 @@ fn a_watch_that_lags_does_not_make_the_dead_look_alive() {
 }
 
 #[test]
-fn what_a_watch_tells_in_versions_without_an_order_is_looked_up() {
+fn watch_event_with_unordered_version_causes_a_read() {
     let opaque = |text: &str| {
         let mut state = held(0, "other");
         state.version.resource_version = text.into();
@@ -257,7 +257,7 @@ fn what_a_watch_tells_in_versions_without_an_order_is_looked_up() {
 }
 
 #[test]
-fn a_plan_to_take_a_free_lock_is_dropped_when_somebody_holds_it() {
+fn planned_takeover_is_dropped_when_the_lock_is_held() {
     for (taken, expected) in [(false, true), (true, false)] {
         let mut machine = watching();
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(0, 0));
@@ -278,7 +278,7 @@ fn a_plan_to_take_a_free_lock_is_dropped_when_somebody_holds_it() {
 }
 
 #[test]
-fn a_renew_time_in_whole_seconds_does_not_run_ahead_of_the_clock() {
+fn whole_second_renew_time_stays_behind_the_clock() {
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -322,7 +322,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
 
 /// Who was the last to hold it may have come since it was seen, for as long as anybody else.
 #[test]
-fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
+fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
     machine.step(Signal::Tick, at(0, 0));
@@ -336,7 +336,7 @@ fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
 
 /// A create that comes late, to a lock that was another's meanwhile and is deleted: who led by that may not know yet.
 #[test]
-fn a_lock_that_was_created_after_another_one_was_deleted_counts_as_a_strangers() {
+fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut machine = watching();
         let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
@@ -361,7 +361,7 @@ fn a_lock_that_was_created_after_another_one_was_deleted_counts_as_a_strangers()
 
 /// Who leads by the next one may not know yet that it is deleted, too.
 #[test]
-fn a_lock_that_came_while_the_work_of_a_lost_term_ended_and_is_deleted_is_waited_out() {
+fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
         let mut machine = renewing();
         machine.step(written(), at(2, 2));
@@ -387,14 +387,14 @@ fn a_lock_that_came_while_the_work_of_a_lost_term_ended_and_is_deleted_is_waited
 
 /// It came after the lock was deleted, and before the leader knew.
 #[test]
-fn a_lock_that_was_told_of_before_a_term_was_lost_and_is_deleted_is_waited_out() {
+fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
     machine.step(written(), at(2, 2));
-    assert_eq!(sent(&machine.step(Signal::Watch(Hint::Touched), at(3, 3))), LockRequest::Read);
+    assert_eq!(sent(&machine.step(Signal::Watch(Hint::MaybeChanged), at(3, 3))), LockRequest::Read);
     let next = LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
     machine.step(Signal::Watch(Hint::Changed(next)), at(3, 3));
     let told = machine.step(Signal::Read(Ok(None)), at(4, 4));
-    assert!(told.contains(&Instruction::StopLeading(LossReason::Deleted)), "{told:?}");
+    assert!(told.contains(&Instruction::StopLeading(EndReason::Deleted)), "{told:?}");
     assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read);
     machine.step(Signal::Read(Ok(None)), at(12, 12));
     let created = created(&mut machine, 13);
@@ -402,7 +402,7 @@ fn a_lock_that_was_told_of_before_a_term_was_lost_and_is_deleted_is_waited_out()
 }
 
 #[test]
-fn what_a_watch_tells_late_of_the_own_term_is_not_waited_out() {
+fn late_watch_event_of_own_term_causes_no_wait() {
     let mut machine = watching();
     let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
     machine.step(written(), at(0, 0));
@@ -417,7 +417,7 @@ fn what_a_watch_tells_late_of_the_own_term_is_not_waited_out() {
 
 /// There was none before the watch told of one, or after that. Who was told of then is to be waited for if it was after.
 #[test]
-fn a_look_that_may_be_older_than_what_the_watch_told_of_makes_nobody_forget_it() {
+fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
     machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(1, 1));
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(3, 3)), []);
@@ -437,7 +437,7 @@ fn a_look_that_may_be_older_than_what_the_watch_told_of_makes_nobody_forget_it()
 }
 
 #[test]
-fn what_a_watch_tells_a_candidate_while_a_request_is_under_way_is_not_forgotten() {
+fn candidate_keeps_watch_event_received_during_a_request() {
     // The read that is under way is answered by what was before.
     let mut machine = watching();
     let told = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
@@ -447,7 +447,7 @@ fn what_a_watch_tells_a_candidate_while_a_request_is_under_way_is_not_forgotten(
     let LockRequest::Update { base, .. } = sent(&told) else { panic!("{told:?}") };
     assert_eq!(base, held(2, "").version);
 
-    for hint in [Hint::Deleted { uid: "uid".into() }, Hint::Touched] {
+    for hint in [Hint::Deleted { uid: "uid".into() }, Hint::MaybeChanged] {
         let mut machine = watching();
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
         let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
@@ -468,8 +468,8 @@ fn renewing() -> Machine {
 }
 
 #[test]
-fn what_a_watch_tells_a_leader_while_a_renewal_is_under_way_is_not_forgotten() {
-    for hint in [Hint::Touched, Hint::Changed(held(7, "other"))] {
+fn leader_keeps_watch_event_received_during_a_renewal() {
+    for hint in [Hint::MaybeChanged, Hint::Changed(held(7, "other"))] {
         let mut machine = renewing();
         machine.step(Signal::Watch(hint.clone()), at(2, 2));
         let told = machine.step(written(), at(3, 3));
@@ -478,7 +478,7 @@ fn what_a_watch_tells_a_leader_while_a_renewal_is_under_way_is_not_forgotten() {
 }
 
 #[test]
-fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_server() {
+fn leader_backs_off_when_others_write_the_lock() {
     let mut machine = watching();
     let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
     machine.step(written(), at(0, 0));
@@ -487,7 +487,7 @@ fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_se
     for millis in 0..10_000 {
         let time = Duration::from_millis(millis);
         let now = Now { boot: time, monotonic: time, wall: at(0, 0).wall + time };
-        let mut instructions = machine.step(Signal::Watch(Hint::Touched), now);
+        let mut instructions = machine.step(Signal::Watch(Hint::MaybeChanged), now);
         while let [Instruction::Send { request, .. }] = &instructions[..] {
             requests += 1;
             let answer = match request.clone() {
@@ -510,7 +510,7 @@ fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_se
 
 /// The control plane may have given it to another one by then.
 #[test]
-fn what_was_given_to_us_and_expires_while_it_is_read_again_is_not_taken() {
+fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
     let given = LeaderElectionRecord { holder_identity: "me".into(), lease_duration_seconds: 10, ..Default::default() };
     for (answered_at, taken) in [(9, true), (10, false)] {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use pintle_leaderelect::{
-    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig,
-    Leadership, Lease, LeaseLock, LossReason,
+    ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseGroup,
+    LeaseGroupConfig, LeaseLock,
 };
 use pintle_meta::{ObjectKey, Reason};
 use pintle_testing::{Break, Client, Collection, Outcome, RecordedRequest, Verb};
@@ -20,13 +20,13 @@ use crate::contender::{TestClock, pass};
 
 struct Fleet {
     client: Client<Lease>,
-    electors: LeaderElectors<Client<Lease>>,
+    electors: LeaseGroup<Client<Lease>>,
 }
 
 struct Contender {
     status: ElectionStatus,
     stop: CancellationToken,
-    run: JoinHandle<Option<LossReason>>,
+    run: JoinHandle<Option<EndReason>>,
 }
 
 fn key(index: usize) -> ObjectKey {
@@ -42,8 +42,8 @@ fn fleet(server: &Collection<Lease>, identity: &str, in_flight: usize) -> Fleet 
         ..LeaderElectionConfig::default()
     };
     let labels = [("app".to_owned(), "test".to_owned())].into();
-    let config = LeaderElectorsConfig { labels, in_flight, election };
-    Fleet { electors: LeaderElectors::start(client.clone(), "kube-system", config).unwrap(), client }
+    let config = LeaseGroupConfig { labels, in_flight, election };
+    Fleet { electors: LeaseGroup::start(client.clone(), "kube-system", config).unwrap(), client }
 }
 
 impl Fleet {
@@ -84,7 +84,7 @@ fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
+async fn hundred_leases_share_one_task_and_one_watch() {
     let server = Collection::default();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -117,7 +117,7 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
         stop.cancel();
     };
     let (ended, ()) = tokio::join!(runs, story);
-    assert!(ended.into_iter().all(|end| end.unwrap().reason == LossReason::Cancelled));
+    assert!(ended.into_iter().all(|end| end.unwrap().reason == EndReason::Cancelled));
     assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
     assert!(server.objects().iter().all(|lease| lease.metadata.labels["app"] == "test"));
     drop((electors, fleet));
@@ -126,7 +126,7 @@ async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_requests_are_under_way_than_the_bound_or_half_as_many_as_there_are_leases() {
+async fn requests_in_flight_are_bounded() {
     for (in_flight, leases, bound) in [(4, 20, 10), (4, 7, 4), (12, 20, 12), (4, 9, 5), (0, 1, 1)] {
         let server = Collection::default();
         let slow = Outcome::AnswerSlow(Duration::from_secs(1));
@@ -146,7 +146,7 @@ async fn no_more_requests_are_under_way_than_the_bound_or_half_as_many_as_there_
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_go_before_what_has_no_term_to_lose() {
+async fn renewals_precede_candidate_requests() {
     let server = Collection::default();
     let other = fleet(&server, "other", 8);
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
@@ -167,7 +167,7 @@ async fn renewals_go_before_what_has_no_term_to_lose() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_goes_before_what_is_polled_for() {
+async fn releases_precede_polls() {
     let server = Collection::default();
     let other = fleet(&server, "other", 8);
     let _others: Vec<_> = (1..41).map(|index| other.contend(index)).collect();
@@ -186,7 +186,7 @@ async fn what_is_given_up_goes_before_what_is_polled_for() {
     // One is under way, and then it is its turn, twice.
     pass(1.6).await;
     assert!(leader.run.is_finished());
-    assert_eq!(leader.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
     assert!(server.object(&key(0)).unwrap().spec.record().is_vacant());
 }
 
@@ -208,7 +208,7 @@ async fn requests_that_hang_cost_no_term_of_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
+async fn release_is_noticed_by_the_shared_watch() {
     let server = Collection::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let mut of_a = a.contend_all(10);
@@ -223,7 +223,7 @@ async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
 
     let released = of_a.remove(3);
     released.stop.cancel();
-    assert_eq!(released.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(released.run.await.unwrap(), Some(EndReason::Cancelled));
     pass(0.1).await;
     assert!(of_b[3].status.is_leader());
     assert_eq!((leaders(&of_a), leaders(&of_b)), (9, 1));
@@ -234,7 +234,7 @@ async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_watches_are_forbidden_many_are_polled_for() {
+async fn group_polls_where_watches_are_forbidden() {
     let server = Collection::<Lease>::default();
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let a = fleet(&server, "a", 8);
@@ -257,7 +257,7 @@ async fn where_watches_are_forbidden_many_are_polled_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_leaves_the_others_alone() {
+async fn dropped_elector_does_not_affect_the_group() {
     let server = Collection::default();
     let fleet = fleet(&server, "a", 8);
     let mut contenders = fleet.contend_all(5);
@@ -266,7 +266,7 @@ async fn one_that_is_dropped_leaves_the_others_alone() {
     let leadership = dropped.status.leadership().unwrap();
     dropped.run.abort();
     assert!(dropped.run.await.unwrap_err().is_cancelled());
-    assert_eq!(leadership.check().unwrap_err().reason, LossReason::Abandoned);
+    assert_eq!(leadership.check().unwrap_err().reason, EndReason::Dropped);
     server.take_requests();
     pass(20.0).await;
     let requests = server.take_requests();
@@ -279,7 +279,7 @@ async fn one_that_is_dropped_leaves_the_others_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_late_has_the_watch_that_is_open() {
+async fn late_elector_uses_the_open_watch() {
     let server = Collection::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let of_a = a.contend_all(2);
@@ -294,7 +294,7 @@ async fn whoever_comes_late_has_the_watch_that_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_loses_its_label_leaves_the_watch_and_no_term() {
+async fn lease_without_its_label_keeps_its_term() {
     let server = Collection::<Lease>::default();
     let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
     let of_a = a.contend_all(2);
@@ -310,7 +310,7 @@ async fn a_lease_that_loses_its_label_leaves_the_watch_and_no_term() {
     // A deletion is one.
     assert!(server.remove(&key(0)));
     pass(0.1).await;
-    assert_eq!(term.check().unwrap_err().reason, LossReason::Deleted);
+    assert_eq!(term.check().unwrap_err().reason, EndReason::Deleted);
     let next = of_a[0].status.leadership().unwrap();
     assert_ne!(next.token().unwrap().uid, term.token().unwrap().uid);
 }
@@ -331,7 +331,7 @@ async fn a_panic_of_one_request_ends_one_election() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
+async fn elections_poll_after_the_shared_watch_panics() {
     // Before anybody contends, and while they do.
     for breaks_after in [0, 20] {
         let server = Collection::default();
@@ -355,9 +355,9 @@ async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_no_lease_can_have_are_refused() {
+async fn invalid_labels_are_rejected() {
     let labels = [("no label".to_owned(), String::new())].into();
-    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
-    let refused = LeaderElectors::start(Collection::default(), "kube-system", config).unwrap_err();
+    let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
+    let refused = LeaseGroup::start(Collection::default(), "kube-system", config).unwrap_err();
     assert!(refused.to_string().starts_with("labels: "), "{refused}");
 }

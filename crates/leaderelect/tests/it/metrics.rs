@@ -1,10 +1,10 @@
-//! What an elector tells of itself, and for how long.
+//! The metrics of an elector, and their lifetime.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock,
 };
 use pintle_metrics::{InMemoryProvider, MetricKind, Provider};
 use pintle_testing::{Outcome, PanickingProvider};
@@ -27,7 +27,7 @@ fn elector(memory: &InMemoryProvider) -> LeaderElector<impl Lock> {
 }
 
 #[test]
-fn the_series_are_those_of_client_go_and_go_with_the_elector() {
+fn metrics_match_client_go_and_end_with_elector() {
     let memory = InMemoryProvider::new();
     let (one, other) = (elector(&memory), elector(&memory));
     let mut found: Vec<_> =
@@ -58,7 +58,7 @@ fn the_series_are_those_of_client_go_and_go_with_the_elector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_master_status_is_that_of_the_guard() {
+async fn master_status_follows_the_guard() {
     let server = server();
     let a = Setup::new("a").start(&server);
     assert_eq!(status(&a.memory), Some(0.0));
@@ -73,7 +73,7 @@ async fn the_master_status_is_that_of_the_guard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
+async fn metrics_of_dropped_election_disappear() {
     let memory = InMemoryProvider::new();
     let mut elector = elector(&memory);
     let stop = CancellationToken::new();
@@ -86,7 +86,7 @@ async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_panic_cost_no_term() {
+async fn panicking_metrics_cost_no_term() {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
     let metrics = Some(Arc::new(PanickingProvider) as Arc<dyn Provider>);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
@@ -97,11 +97,11 @@ async fn metrics_that_panic_cost_no_term() {
         stop.cancel();
         leadership.cancelled().await;
     });
-    assert_eq!(elector.run(&stop, work).await.unwrap().reason, LossReason::Cancelled);
+    assert_eq!(elector.run(&stop, work).await.unwrap().reason, EndReason::Cancelled);
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
+async fn metrics_report_validity_renewals_and_end_reasons() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -119,12 +119,12 @@ async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
     delete(&server);
     pass(5.0).await;
     let ended = |reason| a.memory.value("leader_election_term_ends_total", &[("name", NAME), ("reason", reason)]);
-    assert_eq!(["Deadline", "Deleted", "Usurped", "Cancelled"].map(ended), [1.0, 1.0, 0.0, 0.0].map(Some));
+    assert_eq!(["Deadline", "Deleted", "TakenBy", "Cancelled"].map(ended), [1.0, 1.0, 0.0, 0.0].map(Some));
     assert_eq!(a.count("terms_total"), Some(3.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_cannot_be_read_are_counted_and_logged_once() {
+async fn malformed_records_are_counted_and_logged_once() {
     let (log, _here) = Log::here();
     let server = server();
     server.put_raw(json!({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {"leaseTransitions": "many"}}));

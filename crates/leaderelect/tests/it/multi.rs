@@ -1,4 +1,4 @@
-//! Two locks as one: who leads by them, what is asked for, and what becomes of half a write.
+//! Locks of two halves: leadership, requests, and writes of only one half.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Server {
 
 type Both = MultiLock<AnnotationLock<Client<DynamicObject>>, LeaseLock<Client<Lease>>>;
 
-/// What stands in a half: nothing, an object without a record, or a holder.
+/// The content of a half: nothing, an object without a record, or a holder.
 type Half = Option<Option<&'static str>>;
 
 impl Server {
@@ -143,21 +143,21 @@ const BAZ: Half = Some(Some("baz"));
 const UNKNOWN: Half = Some(Some(UNKNOWN_LEADER));
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_takes_both_halves_of_what_nobody_holds() {
+async fn candidate_takes_both_halves_of_a_free_lock() {
     takes(NOTHING, NOTHING, [&["get", "create"], &["create"]], 0).await;
     takes(EMPTY, NOTHING, [&["get", "put"], &["get", "create"]], 1).await;
     takes(EMPTY, EMPTY, [&["get", "put"], &["get", "put"]], 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_waits_for_whoever_holds_both_or_the_primary_alone() {
+async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
     // A program that knows the annotation only.
     waits(BING, NOTHING, "bing").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn halves_that_disagree_are_held_by_nobody_known_for_a_whole_duration() {
+async fn disagreeing_halves_have_unknown_leader_for_a_duration() {
     waits(BING, BAZ, UNKNOWN_LEADER).await;
     waits(BAZ, BING, UNKNOWN_LEADER).await;
     waits(UNKNOWN, UNKNOWN, UNKNOWN_LEADER).await;
@@ -166,7 +166,7 @@ async fn halves_that_disagree_are_held_by_nobody_known_for_a_whole_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_that_reuses_its_identity_renews_both_halves_and_heals_a_missing_one() {
+async fn reused_identity_renews_both_halves_and_recreates_missing() {
     for secondary in [BAZ, NOTHING] {
         let server = Server::new(BAZ, secondary);
         let elector = contend(server.lock("baz"), true);
@@ -179,7 +179,7 @@ async fn a_restart_that_reuses_its_identity_renews_both_halves_and_heals_a_missi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_writes_both_halves_and_a_release_empties_both() {
+async fn renewals_and_releases_write_both_halves() {
     let server = Server::new(NOTHING, NOTHING);
     let elector = contend(server.lock("baz"), false);
     pass(0.1).await;
@@ -192,7 +192,7 @@ async fn a_renewal_writes_both_halves_and_a_release_empties_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_that_has_changed_meanwhile_is_never_adopted() {
+async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
@@ -207,7 +207,7 @@ async fn a_half_that_has_changed_meanwhile_is_never_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_leads_by_a_write_that_came_half_way() {
+async fn write_of_one_half_gives_no_leadership() {
     let server = Server::new(NOTHING, NOTHING);
     let lock = server.lock("baz");
     server.leases.faults().next_of(Verb::Create, [Outcome::refused(403, Reason::Forbidden)]);
@@ -224,7 +224,7 @@ async fn nobody_leads_by_a_write_that_came_half_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_came_half_way_does_not_prolong_the_term() {
+async fn renewal_of_one_half_does_not_extend_term() {
     let server = Server::new(NOTHING, NOTHING);
     let elector = contend(server.lock("baz"), false);
     pass(0.1).await;
@@ -257,7 +257,7 @@ async fn a_stop_during_a_renewal_releases_both_halves() {
 
 /// It may not be known who holds the other half, so this is left alone.
 #[tokio::test(start_paused = true)]
-async fn after_a_release_that_came_half_way_nobody_leads_for_a_whole_duration() {
+async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);
     let elector = contend(server.lock("baz"), false);
     pass(0.1).await;
@@ -273,7 +273,7 @@ async fn after_a_release_that_came_half_way_nobody_leads_for_a_whole_duration() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_of_both_is_that_of_the_lease() {
+async fn multilock_token_is_that_of_the_lease() {
     let server = Server::new(NOTHING, NOTHING);
     let elector = contend(server.lock("baz"), false);
     pass(0.1).await;
@@ -284,7 +284,7 @@ async fn the_token_of_both_is_that_of_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_followed_at_once_by_the_watch_of_the_second_half() {
+async fn release_is_noticed_by_watching_the_second_half() {
     let server = Server::new(NOTHING, NOTHING);
     let watched = |client| {
         let primary = AnnotationLock::config_map(server.maps.client(client), "kube-system", "lock");

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::SignedDuration;
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent, LeaderEventKind,
-    Leadership, LeaseLock, LossReason,
+    EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent,
+    LeaderEventKind, Leadership, LeaseLock,
 };
 use pintle_testing::Verb;
 use tokio_util::sync::CancellationToken;
@@ -36,11 +36,11 @@ async fn a_release_waits_for_every_permit() {
     drop(one);
     pass(0.1).await;
     assert!(b.status.is_leader());
-    assert_eq!(a.run.await.unwrap(), Some(LossReason::Cancelled));
+    assert_eq!(a.run.await.unwrap(), Some(EndReason::Cancelled));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_never_given_back_holds_the_lock_for_its_time_and_no_longer() {
+async fn leaked_permit_holds_the_lock_only_until_deadline() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -57,7 +57,7 @@ async fn a_permit_that_is_never_given_back_holds_the_lock_for_its_time_and_no_lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_runs_beside_that_of_the_elector_is_waited_for() {
+async fn release_waits_for_concurrent_work() {
     let server = server();
     let story = Story::new();
     let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
@@ -92,7 +92,7 @@ async fn no_permit_is_given_once_the_work_has_ended() {
     a.stop.cancel();
     pass(1.0).await;
     assert!(a.guard().check().is_ok(), "what has a permit may go on");
-    assert_eq!(a.guard().permit().unwrap_err().reason, LossReason::Cancelled);
+    assert_eq!(a.guard().permit().unwrap_err().reason, EndReason::Cancelled);
     assert!(a.guard().run(async {}).await.is_err());
     drop(permit);
     pass(0.1).await;
@@ -100,7 +100,7 @@ async fn no_permit_is_given_once_the_work_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_that_was_told_to_be_over_never_comes_back() {
+async fn expired_term_never_becomes_valid_again() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -109,16 +109,16 @@ async fn a_term_that_was_told_to_be_over_never_comes_back() {
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
-    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(2.0).await;
-    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(5.0).await;
     assert!(a.status.is_leader(), "it leads again, by a new term");
     assert!(a.guard().check().is_ok() && first.check().is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspend_counts_against_the_term_even_if_nobody_keeps_the_time_of_day() {
+async fn suspend_counts_against_term_without_wall_clock() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -126,12 +126,12 @@ async fn a_suspend_counts_against_the_term_even_if_nobody_keeps_the_time_of_day(
     assert_eq!(a.guard().check(), Ok(SECOND));
     assert_eq!(a.guard().permit().unwrap().remaining(), SECOND);
     a.clock.suspend(SECOND);
-    assert_eq!(a.guard().check().unwrap_err().reason, LossReason::Deadline);
+    assert_eq!(a.guard().check().unwrap_err().reason, EndReason::Deadline);
     assert!(!a.status.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_the_end_of_a_term_hears_of_a_suspend_within_a_second() {
+async fn term_end_after_suspend_is_noticed_within_a_second() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(0.5).await;
@@ -142,13 +142,13 @@ async fn whoever_waits_for_the_end_of_a_term_hears_of_a_suspend_within_a_second(
     a.clock.suspend(60 * SECOND);
     pass(1.0).await;
     assert!(lost.is_finished());
-    assert_eq!(lost.await.unwrap(), LossReason::Deadline);
+    assert_eq!(lost.await.unwrap(), EndReason::Deadline);
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
 /// A timeout that was measured by a permit goes on, wherever the time of day goes.
 #[tokio::test(start_paused = true)]
-async fn a_term_is_not_told_to_have_ended_nor_followed_while_its_permits_last_though_the_time_of_day_jumps() {
+async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -166,7 +166,7 @@ async fn a_term_is_not_told_to_have_ended_nor_followed_while_its_permits_last_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_never_given_back_is_waited_for_by_the_clock_of_timeouts() {
+async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -181,7 +181,7 @@ async fn a_permit_that_is_never_given_back_is_waited_for_by_the_clock_of_timeout
 
 /// The work tells of its drop, and after that the end is told: once, whoever falls over.
 #[tokio::test(start_paused = true)]
-async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_its_work() {
+async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Falls {
         Event,
@@ -246,9 +246,9 @@ async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_i
         }
         let expected: &[&str] = match falls {
             Falls::Event => &[],
-            Falls::NewLeader => &["works", "rests", "stopped: Usurped { by: \"b\" }"],
+            Falls::NewLeader => &["works", "rests", "stopped: TakenBy { by: \"b\" }"],
             Falls::DropOfWork => &["works", "rests", "stopped: Panicked"],
-            Falls::Lock => &["works", "rests", "stopped: Abandoned"],
+            Falls::Lock => &["works", "rests", "stopped: Dropped"],
         };
         assert_eq!(story.take_deeds(), expected, "{falls:?}");
         assert!(status.leadership().is_none(), "{falls:?}");
@@ -257,7 +257,7 @@ async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_i
 
 /// What was begun under a permit has the time that it was promised, though nobody runs the election meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_dropped_or_fell_over_is_followed_by_another_term_once_its_permits_are_back_or_over() {
+async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in
         [(true, 4.0, false), (false, 12.0, false), (true, 4.0, true), (false, 12.0, true)]
     {
@@ -315,7 +315,7 @@ impl Drop for Rest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_while_it_waits_for_permits_tells_of_the_end_once_and_releases_nothing() {
+async fn run_dropped_while_awaiting_permits_ends_without_release() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -325,7 +325,7 @@ async fn a_run_that_is_dropped_while_it_waits_for_permits_tells_of_the_end_once_
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works", "a rests"]);
     a.run.abort();
     pass(0.1).await;
-    assert_eq!(a.story.take_deeds(), ["a stopped: Abandoned"]);
+    assert_eq!(a.story.take_deeds(), ["a stopped: Dropped"]);
     assert!(permit.remaining().is_zero());
     drop(permit);
     pass(30.0).await;
@@ -334,7 +334,7 @@ async fn a_run_that_is_dropped_while_it_waits_for_permits_tells_of_the_end_once_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_hangs_ends_in_time_and_gives_no_permit_meanwhile() {
+async fn hanging_release_times_out_and_issues_no_permits() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
@@ -350,7 +350,7 @@ async fn a_release_that_hangs_ends_in_time_and_gives_no_permit_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_not_begun_in_a_term_that_is_over_before_anybody_looks() {
+async fn work_does_not_start_in_an_expired_term() {
     let server = server();
     let client = server.client("a");
     let lock = LeaseLock { watch: false, ..LeaseLock::new(client.clone(), NAMESPACE, NAME) };

@@ -45,7 +45,7 @@ impl Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_of_the_five_kinds_is_kept_where_its_name_says() {
+async fn each_lock_kind_uses_its_own_resource() {
     let rows = [
         ("leases", None, true),
         ("configmaps", Some("ConfigMap"), false),
@@ -83,7 +83,7 @@ async fn each_of_the_five_kinds_is_kept_where_its_name_says() {
 }
 
 #[test]
-fn an_unknown_kind_is_an_error_that_names_those_there_are() {
+fn unknown_kind_error_lists_the_known_kinds() {
     for name in ["", "lease", "Leases", "multi", "configmaps,leases"] {
         let error = name.parse::<LockKind>().unwrap_err();
         assert_eq!(error.name, name);
@@ -94,7 +94,7 @@ fn an_unknown_kind_is_an_error_that_names_those_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_electors_of_an_observed_lock_report_there_unless_their_configuration_says_where() {
+async fn lock_observers_apply_unless_the_config_overrides_them() {
     for (name, kind) in [
         ("leases", "Lease"),
         ("configmaps", "ConfigMap"),
@@ -131,7 +131,7 @@ async fn the_electors_of_an_observed_lock_report_there_unless_their_configuratio
 }
 
 #[test]
-fn only_a_lease_alone_can_be_coordinated() {
+fn only_a_single_lease_can_be_coordinated() {
     for (name, refused) in [
         ("leases", None),
         ("configmaps", Some("ConfigMap")),

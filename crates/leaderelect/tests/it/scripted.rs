@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::stream::{self, StreamExt};
 use pintle_leaderelect::{
-    Clocks, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderElectors,
-    LeaderElectorsConfig, Leadership, Lock, LockEvent, LockEvents, LockState, Locked, Now, Token, Version,
+    Clocks, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseGroup,
+    LeaseGroupConfig, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Now, Token, Version,
 };
 use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
 use pintle_testing::Collection;
@@ -33,8 +33,8 @@ fn state(version: u64, holder: &str) -> LockState {
     LockState::new(version, record)
 }
 
-fn locked(state: &LockState) -> Locked<LockState> {
-    Locked { state: state.clone(), object: state.clone() }
+fn locked(state: &LockState) -> LockSnapshot<LockState> {
+    LockSnapshot { state: state.clone(), object: state.clone() }
 }
 
 impl Scripted {
@@ -68,15 +68,19 @@ impl Lock for Scripted {
         Ok(events.map(|events| events as LockEvents<LockState>))
     }
 
-    async fn get(&self) -> Result<Option<Locked<LockState>>, ApiError> {
+    async fn get(&self) -> Result<Option<LockSnapshot<LockState>>, ApiError> {
         Ok(Some(locked(&self.stored.lock().unwrap())))
     }
 
-    async fn create(&self, _: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+    async fn create(&self, _: &LeaderElectionRecord) -> Result<LockSnapshot<LockState>, ApiError> {
         Err(Status::failure(409, Reason::AlreadyExists, "it is there").into())
     }
 
-    async fn update(&self, base: &LockState, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+    async fn update(
+        &self,
+        base: &LockState,
+        record: &LeaderElectionRecord,
+    ) -> Result<LockSnapshot<LockState>, ApiError> {
         let mut stored = self.stored.lock().unwrap();
         if stored.version != base.version {
             return Err(Status::failure(409, Reason::Conflict, "it has changed").into());
@@ -92,7 +96,7 @@ fn config(clocks: Arc<dyn Clocks>) -> LeaderElectionConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_word_of_a_watch_does_not_get_into_the_way_of_a_takeover() {
+async fn stale_watch_event_does_not_block_a_takeover() {
     let (lock, stored, tell) = Scripted::new(state(4, "other"), false);
     let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
     let status = elector.status();
@@ -110,7 +114,7 @@ async fn an_old_word_of_a_watch_does_not_get_into_the_way_of_a_takeover() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_token_is_that_of_the_run() {
+async fn panic_in_token_ends_the_run() {
     let (lock, _, _) = Scripted::new(state(4, ""), true);
     let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
     let run = tokio::spawn(async move {
@@ -134,15 +138,15 @@ impl Clocks for Falling {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_clocks_is_that_of_each_run() {
+async fn panic_in_clocks_ends_each_run() {
     let clocks = Arc::new(Falling(TestClock::new(), AtomicBool::new(false)));
     let server = Collection::default();
     let start = |identity: &str, clocks: Arc<dyn Clocks>| {
         let election = LeaderElectionConfig { identity: identity.into(), ..config(clocks) };
-        let config = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
-        LeaderElectors::start(server.client(identity), "kube-system", config).unwrap()
+        let config = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
+        LeaseGroup::start(server.client(identity), "kube-system", config).unwrap()
     };
-    let run = |electors: &LeaderElectors<_>, index: usize| {
+    let run = |electors: &LeaseGroup<_>, index: usize| {
         let mut elector = electors.elector(&format!("lock-{index}"));
         tokio::spawn(async move {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);

@@ -1,4 +1,4 @@
-//! Replicas that share shards: who has what, what moves, and for how long nobody has it.
+//! Replicas that share shards: the assignment, its changes, and gaps.
 
 mod asleep;
 mod dropped;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pintle_leaderelect::{
-    Clocks, Deadline, LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, LossReason, SHARDS_LABEL, Shard,
+    Clocks, Deadline, EndReason, LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, SHARDS_LABEL, Shard,
     Sharded, Shards, ShardsConfig,
 };
 use pintle_meta::{
@@ -36,7 +36,7 @@ struct Replica {
     stop: CancellationToken,
     /// Its run is dropped, and followed by another one.
     again: Arc<Notify>,
-    run: JoinHandle<Option<(Shard, LossReason)>>,
+    run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
 /// How a replica differs from the usual.
@@ -81,7 +81,7 @@ impl Setup {
             ..LeaderElectionConfig::default()
         };
         let labels = [("app.kubernetes.io/version".to_owned(), version.to_owned())].into();
-        let electors = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
+        let electors = LeaseGroupConfig { labels, election, ..LeaseGroupConfig::default() };
         let config = ShardsConfig { shards, electors };
         let api = Asleep { client: client.clone(), machine: machine.clone() };
         let mut shards = Shards::start(api, "kube-system", "site", config).unwrap();
@@ -119,7 +119,7 @@ impl Setup {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_share_all_shards_and_then_nothing_moves() {
+async fn replicas_divide_all_shards_and_the_division_is_stable() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let replicas = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
     pass(5.0).await;
@@ -143,7 +143,7 @@ async fn replicas_share_all_shards_and_then_nothing_moves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_comes_takes_its_share_and_moves_nothing_else() {
+async fn joining_replica_moves_only_its_own_share() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let drain = Duration::from_secs(3);
     let _replicas = ["a", "b", "c"].map(|identity| Setup { drain, ..usual() }.start(&server, &ledger, identity));
@@ -161,7 +161,7 @@ async fn a_replica_that_comes_takes_its_share_and_moves_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shard_is_handed_over_also_where_nothing_is_released_on_a_stop() {
+async fn shard_is_handed_over_without_release_on_cancel() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let keeping = || Setup { release_on_cancel: false, ..usual() };
     let _a = keeping().start(&server, &ledger, "a");
@@ -176,7 +176,7 @@ async fn a_shard_is_handed_over_also_where_nothing_is_released_on_a_stop() {
 
 /// It is there, and cannot write what is not its own.
 #[tokio::test(start_paused = true)]
-async fn what_is_yielded_to_one_who_cannot_take_it_is_yielded_once() {
+async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let _b = usual().start(&server, &ledger, "b");
     pass(20.0).await;
@@ -196,7 +196,7 @@ async fn what_is_yielded_to_one_who_cannot_take_it_is_yielded_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_shards_of_a_replica_that_dies_are_led_again_when_its_leases_expire() {
+async fn shards_of_dead_replica_are_taken_after_expiry() {
     for watched in 0..5 {
         let (server, ledger) = (Collection::default(), Ledger::default());
         let [_a, _b, c] = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
@@ -214,7 +214,7 @@ async fn the_shards_of_a_replica_that_dies_are_led_again_when_its_leases_expire(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_stops_drains_and_hands_over_at_once() {
+async fn stopping_replica_drains_and_hands_over() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let drain = Duration::from_secs(3);
     let [_a, b] = ["a", "b"].map(|identity| Setup { drain, ..usual() }.start(&server, &ledger, identity));
@@ -229,7 +229,7 @@ async fn a_replica_that_stops_drains_and_hands_over_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_its_own_does_not_come_for_the_next_one_takes() {
+async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
     // It is there, and cannot take a shard.
@@ -247,17 +247,17 @@ async fn what_its_own_does_not_come_for_the_next_one_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_ends_by_itself_ends_the_share_of_its_replica() {
+async fn finished_work_ends_the_share_of_its_replica() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = Setup { ends: Some(7), ..usual() }.start(&server, &ledger, "a");
     let (shard, reason) = a.run.await.unwrap().unwrap();
-    assert_eq!((shard.index(), reason), (7, LossReason::Completed));
+    assert_eq!((shard.index(), reason), (7, EndReason::Completed));
     assert!(ledger.owners().is_empty());
     assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_watch_whoever_comes_first_has_all() {
+async fn first_replica_takes_all_shards_without_watch() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let a = usual().start(&server, &ledger, "a");
@@ -271,7 +271,7 @@ async fn without_a_watch_whoever_comes_first_has_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_of_replicas_that_are_long_gone_are_deleted() {
+async fn leases_of_departed_replicas_are_deleted() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     let [_a, b, c] = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
     pass(5.0).await;
@@ -299,7 +299,7 @@ async fn names(source: &impl ListWatch) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_source_of_a_shard_has_its_objects_and_asks_for_no_others() {
+async fn shard_source_lists_only_its_own_objects() {
     let server = Collection::<Lease>::default();
     let put = |index: usize| {
         let mut lease = Lease { metadata: ObjectMeta::new("ns", format!("l-{index}")), ..Lease::default() };

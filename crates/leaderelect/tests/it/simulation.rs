@@ -19,33 +19,33 @@ fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
 }
 
 #[test]
-fn never_two_leaders_within_the_bound_of_the_clocks() {
+fn one_leader_within_the_clock_rate_bound() {
     survive_many(60, |_| STORM);
 }
 
 #[test]
-fn never_two_leaders_on_machines_that_sleep() {
+fn one_leader_on_suspended_machines() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..NIGHT });
 }
 
 #[test]
-fn never_two_leaders_with_watches_that_lie_about_the_time() {
+fn one_leader_with_delayed_watches() {
     survive_many(60, |_| Chaos { watches: true, ..STORM });
 }
 
 #[test]
-fn never_two_leaders_in_a_fleet_with_client_go() {
+fn one_leader_in_a_fleet_with_client_go() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..BREEZE });
 }
 
 #[test]
-fn deletions_and_strangers_break_exclusion_and_nothing_else() {
+fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// Those who had seen a lock count it as held when it is deleted. Who comes anew does not, so nobody does here.
+/// Contenders that have seen a lock count it as held after a deletion. New contenders do not, so this fleet has none.
 #[test]
-fn never_two_leaders_though_the_lock_is_deleted_that_all_had_seen() {
+fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
         let slept = seed % 3 == 0;
         let deleted = Chaos { deletions: true, crashes: false, stops: false, ..STORM };
@@ -54,13 +54,13 @@ fn never_two_leaders_though_the_lock_is_deleted_that_all_had_seen() {
 }
 
 #[test]
-fn the_checker_finds_two_leaders_when_a_lock_is_deleted_that_not_all_had_seen() {
-    // Whoever starts anew finds nothing, and takes it while the old leader does not know yet.
+fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
+    // A restarted contender finds no lock and takes it while the old leader does not know of the deletion yet.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
 #[test]
-fn never_two_leaders_while_a_fleet_moves_from_an_annotation_to_a_lease() {
+fn one_leader_during_migration_from_annotation_to_lease() {
     survive_many(60, |seed| {
         let locks = [Locks::PrimaryOrBoth, Locks::Both, Locks::BothOrSecondary][(seed % 3) as usize];
         Chaos { locks, watches: seed % 2 == 0, suspends: seed % 5 == 0, wall_jumps: seed % 5 != 0, ..STORM }
@@ -68,7 +68,7 @@ fn never_two_leaders_while_a_fleet_moves_from_an_annotation_to_a_lease() {
 }
 
 #[test]
-fn never_two_leaders_while_a_fleet_of_client_go_moves_to_both_halves_of_ours() {
+fn one_leader_during_migration_from_client_go_to_multilock() {
     survive_many(60, |seed| {
         let locks = [Locks::PrimaryOrBoth, Locks::BothOrSecondary][(seed % 2) as usize];
         Chaos { locks, watches: seed % 3 == 0, ..BREEZE }
@@ -76,7 +76,7 @@ fn never_two_leaders_while_a_fleet_of_client_go_moves_to_both_halves_of_ours() {
 }
 
 #[test]
-fn never_two_leaders_where_a_control_plane_says_who_leads() {
+fn one_leader_in_coordinated_elections() {
     survive_many(60, |seed| {
         let ruled = Chaos { watches: seed % 2 == 0, suspends: seed % 3 == 0, ..RULED };
         match seed % 5 {
@@ -87,7 +87,7 @@ fn never_two_leaders_where_a_control_plane_says_who_leads() {
 }
 
 #[test]
-fn the_checker_finds_two_leaders_of_a_control_plane_whose_time_of_day_is_not_theirs() {
+fn checker_finds_two_leaders_when_control_plane_clock_differs() {
     // It takes a lease for expired that is renewed by a clock that was set back.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
@@ -101,7 +101,7 @@ fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -
 }
 
 #[test]
-fn the_checker_finds_two_leaders_when_the_clocks_break_the_bound() {
+fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
@@ -121,7 +121,7 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
-fn the_checker_finds_two_leaders_of_client_go_when_answers_are_slow() {
+fn checker_finds_two_client_go_leaders_on_slow_responses() {
     // Its deadline counts from the answer, and its candidates count from the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
@@ -129,26 +129,26 @@ fn the_checker_finds_two_leaders_of_client_go_when_answers_are_slow() {
 }
 
 #[test]
-fn the_checker_finds_two_leaders_of_client_go_on_machines_that_sleep() {
+fn checker_finds_two_client_go_leaders_on_suspended_machines() {
     let asleep = Chaos { suspends: true, client_go: Share::All, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(asleep, seed)));
 }
 
 #[test]
-fn the_checker_finds_two_leaders_of_client_go_when_it_releases() {
+fn checker_finds_two_client_go_leaders_when_it_releases() {
     // Its work ends after the release, and it releases whatever it finds.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
 
 #[test]
-fn the_checker_finds_two_leaders_when_an_old_client_go_counts_by_durations_of_its_own() {
+fn checker_finds_two_leaders_with_old_client_go_durations() {
     let old = Chaos { client_go_is_old: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(old, seed)));
 }
 
 #[test]
-fn what_client_go_does_to_exclusion_does_nothing_else_to_ours() {
+fn client_go_breaks_only_exclusion() {
     survive_many(30, |seed| {
         let old = seed % 3 == 0;
         Chaos { watches: seed % 2 == 0, client_go_stops: true, client_go_is_old: old, tampering: true, ..BREEZE }
@@ -156,7 +156,7 @@ fn what_client_go_does_to_exclusion_does_nothing_else_to_ours() {
 }
 
 #[test]
-fn trouble_leads_to_many_terms_and_calm_to_one() {
+fn faults_cause_many_terms_and_calm_causes_one() {
     let stormy: usize = (0..20).map(|seed| survive(STORM, seed).terms).sum();
     assert!(stormy > 60, "{stormy} terms in 20 storms");
     for seed in 0..20 {
@@ -165,7 +165,7 @@ fn trouble_leads_to_many_terms_and_calm_to_one() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_world() {
+fn same_seed_gives_the_same_world() {
     for seed in 0..3 {
         let tally = || format!("{:?}", survive(Chaos { watches: true, ..STORM }, seed));
         assert_eq!(tally(), tally());
@@ -186,7 +186,7 @@ fn hundred_seconds(chaos: Chaos) -> Tally {
 }
 
 #[test]
-fn a_leader_writes_and_a_candidate_reads_once_a_retry_period_at_most() {
+fn leader_and_candidate_send_one_request_per_retry_period() {
     let Tally { writes, reads, .. } = hundred_seconds(QUIET);
     assert!((45..=50).contains(&writes), "L4: {writes} writes of one leader in 100 s");
     assert!((45..=100).contains(&reads), "L4: {reads} reads of two candidates in 100 s");
@@ -198,7 +198,7 @@ fn candidates_with_a_watch_do_not_poll() {
 }
 
 #[test]
-fn after_a_release_the_next_leader_comes_at_once_by_a_watch_and_within_a_poll_without() {
+fn release_is_noticed_by_watch_or_next_poll() {
     for (watches, limit) in [(true, 0.25), (false, 4.6)] {
         for seed in 0..20 {
             in_world(Chaos { watches, ..QUIET }, seed, async |world| {
@@ -223,7 +223,7 @@ fn after_a_release_the_next_leader_comes_at_once_by_a_watch_and_within_a_poll_wi
 }
 
 #[test]
-fn a_thousand_candidates_do_not_keep_each_other_from_leading() {
+fn thousand_candidates_still_elect_a_leader() {
     for watches in [false, true] {
         in_world(Chaos { nodes: 1_000, watches, ..QUIET }, 7, async |world| {
             world.run(10).await;

@@ -17,7 +17,7 @@ async fn large(leadership: Leadership) -> u8 {
 }
 
 #[tokio::test]
-async fn the_futures_of_a_run_are_small_whatever_its_work_is() {
+async fn run_futures_are_small_for_any_work() {
     let stop = CancellationToken::new();
     let lock = LeaseLock::new(server(), NAMESPACE, NAME);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pintle_leaderelect::{
-    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElectors, LeaderElectorsConfig, Leadership, Lease,
-    LossReason, Term,
+    ElectionStatus, EndReason, LeaderCallbacks, LeaderElectionConfig, Leadership, Lease, LeaseGroup, LeaseGroupConfig,
+    Term,
 };
 use pintle_meta::Reason;
 use pintle_testing::{Client, Collection, Outcome, Verb};
@@ -17,10 +17,10 @@ use crate::contender::{TestClock, pass};
 
 struct Fleet {
     client: Client<Lease>,
-    electors: LeaderElectors<Client<Lease>>,
+    electors: LeaseGroup<Client<Lease>>,
     stop: CancellationToken,
     statuses: Vec<ElectionStatus>,
-    runs: Vec<JoinHandle<Option<LossReason>>>,
+    runs: Vec<JoinHandle<Option<EndReason>>>,
 }
 
 impl Fleet {
@@ -33,9 +33,9 @@ impl Fleet {
             ..LeaderElectionConfig::default()
         };
         let labels = [("app".to_owned(), "test".to_owned())].into();
-        let config = LeaderElectorsConfig { labels, election, ..LeaderElectorsConfig::default() };
+        let config = LeaseGroupConfig { labels, election, ..LeaseGroupConfig::default() };
         let client = server.client(identity);
-        let electors = LeaderElectors::start(client.clone(), "kube-system", config).unwrap();
+        let electors = LeaseGroup::start(client.clone(), "kube-system", config).unwrap();
         let mut fleet =
             Self { client, electors, stop: CancellationToken::new(), statuses: Vec::new(), runs: Vec::new() };
         fleet.contend(leases);
@@ -73,7 +73,7 @@ fn answer_after(client: &Client<Lease>, seconds: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_term_of_a_hundred_is_lost_behind_a_slow_server() {
+async fn hundred_terms_survive_a_slow_server() {
     // A single elector bears up to 3.3 s, a third of the renew deadline.
     for latency in [0.3, 0.5, 1.5, 3.0] {
         let server = Collection::default();
@@ -92,7 +92,7 @@ async fn no_term_of_a_hundred_is_lost_behind_a_slow_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_that_were_lost_are_taken_back_while_the_server_is_slow() {
+async fn lost_leases_are_retaken_from_a_slow_server() {
     for latency in [0.5, 1.5] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -155,7 +155,7 @@ async fn candidates_whose_requests_hang_cost_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
+async fn stop_releases_a_hundred_leases_on_slow_server() {
     for latency in [0.05, 0.6, 1.5] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -166,7 +166,7 @@ async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
         fleet.stop.cancel();
         let ended = join_all(fleet.runs).await;
         let took = begun.elapsed().as_secs_f64();
-        assert!(ended.into_iter().all(|end| end.unwrap() == Some(LossReason::Cancelled)));
+        assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
         // A renewal that is under way, and then a look and a write, twice.
@@ -176,7 +176,7 @@ async fn a_stop_of_a_hundred_releases_all_of_them_behind_a_slow_server() {
 
 /// The renewal of a lease that had to wait counts from when it was sent, and says so.
 #[tokio::test(start_paused = true)]
-async fn a_deadline_counts_from_the_real_send_of_a_renewal_that_waited() {
+async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();
     let fleet = Fleet::start(&server, "a", 0..40);
     pass(30.0).await;

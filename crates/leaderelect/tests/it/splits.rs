@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
+use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock};
 use pintle_testing::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,7 @@ use crate::server::{NAME, NAMESPACE, holder, server};
 
 /// The work hangs in its stop hook, and its elector cannot renew any more.
 #[tokio::test(start_paused = true)]
-async fn cilium_42920_a_stop_hook_that_hangs_is_cut_off_at_the_deadline() {
+async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     let server = server();
     let story = Story::new();
     let a = Setup { drain: Duration::from_secs(3_600), story: Some(story.clone()), ..Setup::new("a") }.start(&server);
@@ -31,7 +31,7 @@ async fn cilium_42920_a_stop_hook_that_hangs_is_cut_off_at_the_deadline() {
 
 /// The work runs in a task that hangs on the process, and not on the term.
 #[tokio::test(start_paused = true)]
-async fn kyverno_14984_what_runs_in_tasks_of_its_own_ends_with_its_term() {
+async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -50,21 +50,21 @@ async fn kyverno_14984_what_runs_in_tasks_of_its_own_ends_with_its_term() {
     a.client.faults().cut_off();
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
-    assert_eq!(ended, Err(LossReason::Deadline));
+    assert_eq!(ended, Err(EndReason::Deadline));
     // From 1.0 to the deadline, which is ten seconds after the renewal of 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 
 /// The process exits as soon as its election has ended.
 #[tokio::test(start_paused = true)]
-async fn datadog_agent_55626_a_process_that_exits_after_its_run_has_released() {
+async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     for slow in [0, 2] {
         let server = server();
         let a = Setup::new("a").start(&server);
         pass(1.0).await;
         a.client.faults().next([Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(slow))]);
         let status = a.status.clone();
-        assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+        assert_eq!(a.stop().await, Some(EndReason::Cancelled));
         assert_eq!(holder(&server), "");
         assert!(!status.is_leader());
     }
@@ -72,7 +72,7 @@ async fn datadog_agent_55626_a_process_that_exits_after_its_run_has_released() {
 
 /// The work is started before it is known that the record was stored.
 #[tokio::test(start_paused = true)]
-async fn fabric8_7350_the_work_begins_after_its_record_is_stored() {
+async fn fabric8_7350_work_begins_after_record_is_stored() {
     let server = server();
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(2))]);
@@ -86,7 +86,7 @@ async fn fabric8_7350_the_work_begins_after_its_record_is_stored() {
         begun.lock().unwrap().push((start.elapsed().as_secs(), holder == leadership.term().record.holder_identity));
     });
     let ended = elector.run(&CancellationToken::new(), callbacks).await;
-    assert_eq!(ended.map(|end| end.reason), Some(LossReason::Completed));
+    assert_eq!(ended.map(|end| end.reason), Some(EndReason::Completed));
     assert_eq!(*begun.lock().unwrap(), [(2, true)]);
     assert!(!status.is_leader());
 }

@@ -59,14 +59,14 @@ async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transition
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_takes_what_nobody_holds() {
+async fn candidate_takes_a_free_lock() {
     check(Given::Nothing, 0.1, &["get", "create"], "baz", 0).await;
     check(Given::Empty, 0.1, &["get", "update"], "baz", 1).await;
     check(Given::Held { by: "", seconds: 10 }, 0.1, &["get", "update"], "baz", 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_waits_for_as_long_as_the_record_says() {
+async fn candidate_waits_for_the_stated_duration() {
     let polls = |count| [vec!["get"; count], vec!["update"]].concat();
     check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
     // Two polls: the second comes when the three seconds are over.
@@ -75,7 +75,7 @@ async fn a_candidate_waits_for_as_long_as_the_record_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_without_a_duration_counts_with_our_own() {
+async fn record_without_duration_uses_own_duration() {
     for seconds in [0, -1] {
         let server = server(&Given::Held { by: "bing", seconds });
         let elector = baz().start(&server);
@@ -87,7 +87,7 @@ async fn a_record_without_a_duration_counts_with_our_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_change_of_the_record_starts_the_wait_anew() {
+async fn any_record_change_restarts_the_wait() {
     let server = server(&Given::Held { by: "bing", seconds: 10 });
     let elector = baz().start(&server);
     for number in 1..=10 {
@@ -102,7 +102,7 @@ async fn any_change_of_the_record_starts_the_wait_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_of_our_identity_that_we_did_not_write_is_foreign() {
+async fn own_identity_in_unwritten_record_is_foreign() {
     let given = Given::Held { by: "baz", seconds: 10 };
     let server = server(&given);
     let mut setup = baz();
@@ -130,7 +130,7 @@ async fn a_leader_renews_without_reading_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_meets_a_change_reads_and_writes_again_at_once() {
+async fn conflicting_renewal_reads_and_retries_at_once() {
     let server = server(&Given::Nothing);
     let elector = baz().start(&server);
     pass(1.0).await;
@@ -178,7 +178,7 @@ async fn a_release_reads_and_then_writes_an_empty_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_meets_a_conflict_is_tried_again() {
+async fn conflicting_release_is_retried() {
     let server = server(&Given::Nothing);
     let elector = led(&server).await;
     elector.client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::Conflict)]);
@@ -200,7 +200,7 @@ async fn a_stop_during_a_renewal_still_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_given_up_after_the_renew_deadline() {
+async fn release_is_abandoned_after_the_renew_deadline() {
     let server = server(&Given::Nothing);
     let elector = led(&server).await;
     elector.client.faults().cut_off();
@@ -224,7 +224,7 @@ async fn without_release_on_cancel_the_record_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_are_set_and_foreign_ones_kept() {
+async fn labels_are_set_and_others_kept() {
     use pintle_leaderelect::{LeaseLock, Lock};
     let server = server(&Given::Nothing);
     let labels = [("team".to_owned(), "us".to_owned())].into();
@@ -264,7 +264,7 @@ async fn an_update_without_uid_or_version_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_fails_replaces_nothing_that_is_remembered() {
+async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
     // Another one is quicker, whose lease has more than ours would.
@@ -285,7 +285,7 @@ async fn a_create_that_fails_replaces_nothing_that_is_remembered() {
 
 /// In the words of client-go: no data race between `Check` and an elector that runs.
 #[test]
-fn what_an_elector_knows_may_be_asked_from_any_thread_while_it_runs() {
+fn status_is_readable_from_any_thread() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));

@@ -16,7 +16,7 @@ fn unavailable() -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
+async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
@@ -49,7 +49,7 @@ async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_that_take_turns_warn_once_each_until_a_success() {
+async fn alternating_failures_warn_once_each_until_success() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
@@ -103,6 +103,6 @@ async fn a_server_that_does_not_answer_is_a_warning() {
     client.faults().cut_off();
     let _a = Setup::new("a").start_with(client);
     pass(60.0).await;
-    log.assert_tells(&["WARN", "cannot read the lock", "no answer in time"]);
+    log.assert_tells(&["WARN", "cannot read the lock", "no response before the timeout"]);
     assert_eq!(log.count("WARN"), 1);
 }

@@ -362,7 +362,7 @@ impl World {
 }
 
 impl State {
-    /// Somebody writes the object, who is no contender.
+    /// A program that is not a contender writes the object.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;

@@ -82,7 +82,7 @@ async fn run_or_die_releases_the_lease_after_the_work() {
             &stop,
             callbacks,
         );
-        assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed, "{candidate}");
+        assert_eq!(soon(ended).await.unwrap().unwrap().reason, EndReason::Completed, "{candidate}");
     }
     let leases: Api<pintle::leaderelect::Lease> = cluster.api();
     assert_eq!(leases.get("kube-system/probe").await.unwrap().spec.record().holder_identity, "");
@@ -110,7 +110,7 @@ async fn other_requests_do_not_delay_an_election() {
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);
-    assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed);
+    assert_eq!(soon(ended).await.unwrap().unwrap().reason, EndReason::Completed);
 }
 
 #[tokio::test]

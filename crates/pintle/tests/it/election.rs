@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::SharedInformer;
-use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock, Shard, Sharded, ShardsConfig};
+use pintle::leaderelect::{LeaderElector, Lease, LeaseGroupConfig, LeaseLock, Shard, Sharded, ShardsConfig};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
@@ -87,7 +87,7 @@ fn backoff_environment_variable_does_not_delay_an_election() {
         };
         let (mut elector, stop) = (cluster.elector("default/lock", config).unwrap(), CancellationToken::new());
         let ended = soon(elector.run(&stop, LeaderCallbacks::new(async |_: Leadership| ()))).await;
-        assert_eq!(ended.expect("a term").reason, LossReason::Completed);
+        assert_eq!(ended.expect("a term").reason, EndReason::Completed);
         assert_eq!(cluster.server().unwrap().faults().hits(), 3);
         cluster.shutdown().await;
     });
@@ -108,7 +108,7 @@ async fn each_lock_kind_works_on_a_server() {
             assert!(leadership.check().is_ok());
         });
         let ended = soon(elector.run(&stop, work)).await.expect("a term");
-        assert_eq!(ended.reason, LossReason::Completed, "{name}");
+        assert_eq!(ended.reason, EndReason::Completed, "{name}");
         assert_eq!(status.leader().as_deref(), Some(""), "{name}: released");
         in_leases.extend(leases.get(name).await.is_ok().then_some(name));
     }
@@ -120,11 +120,11 @@ async fn each_lock_kind_works_on_a_server() {
 async fn electors_hold_many_leases_and_hand_them_over() {
     let cluster = Cluster::embedded().await.unwrap();
     let labels = [("app".to_owned(), "test".to_owned())].into();
-    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
     let started = Arc::new(AtomicU32::new(0));
     let replica = |stop: &CancellationToken| {
         let election = LeaderElectionConfig::default();
-        let electors = cluster.electors("default", LeaderElectorsConfig { election, ..config.clone() }).unwrap();
+        let electors = cluster.electors("default", LeaseGroupConfig { election, ..config.clone() }).unwrap();
         let mut runs = tokio::task::JoinSet::new();
         for index in 0..20 {
             let mut elector = electors.elector(&format!("shard-{index}"));
@@ -145,7 +145,7 @@ async fn electors_hold_many_leases_and_hand_them_over() {
     eventually("the first replica holds all leases", async || reached(20).await).await;
     let second = replica(&stops[1]);
     stops[0].cancel();
-    assert!(first.join_all().await.into_iter().all(|reason| reason == Some(LossReason::Cancelled)));
+    assert!(first.join_all().await.into_iter().all(|reason| reason == Some(EndReason::Cancelled)));
     eventually("the second replica holds all leases", async || reached(40).await).await;
     stops[1].cancel();
     second.join_all().await;
@@ -162,7 +162,7 @@ async fn shards_give_each_object_to_one_replica() {
     let seen: Arc<Mutex<BTreeMap<String, Vec<String>>>> = Arc::default();
     let replica = |identity: &str, stop: &CancellationToken| {
         let election = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
-        let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+        let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
         let mut shards = cluster.shards("default", "share", ShardsConfig { shards: 8, electors }).unwrap();
         let (maps, stop, seen, identity) = (maps.clone(), stop.clone(), seen.clone(), identity.to_owned());
         tokio::spawn(async move {

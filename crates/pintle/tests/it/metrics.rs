@@ -53,7 +53,7 @@ async fn provider_gets_all_series_until_their_components_end() {
         assert_eq!(missed, Some(1.0));
     });
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, work);
-    assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed);
+    assert_eq!(soon(ended).await.unwrap().unwrap().reason, EndReason::Completed);
     assert_eq!(memory.value(status, &[]), None, "the elector is gone");
     assert_eq!(reporting_components(&memory), ["event_broadcaster", "informer", "reflector", "rest_client"]);
 
@@ -145,7 +145,7 @@ async fn every_lock_kind_records_events_and_metrics() {
         let lock = cluster.lock(name.parse().unwrap(), key.as_str(), config.renew_deadline).unwrap();
         let mut elector = LeaderElector::new(lock, config).unwrap();
         let (stop, work) = (CancellationToken::new(), LeaderCallbacks::new(async |_: Leadership| ()));
-        assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, LossReason::Completed, "{name}");
+        assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, EndReason::Completed, "{name}");
         assert_eq!(memory.value("leader_election_terms_total", &[("name", name)]), Some(1.0), "{name}");
         // It became leader, and stopped leading.
         recorded += 2.0;

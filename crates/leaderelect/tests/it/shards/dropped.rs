@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, Permit, Shard, Shards, ShardsConfig,
+    LeaderElectionConfig, Leadership, Lease, LeaseGroupConfig, Permit, Shard, Shards, ShardsConfig,
 };
 use pintle_testing::{Collection, Verb};
 use tokio::time::{Instant, timeout};
@@ -25,7 +25,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
         seed: Some(7),
         ..LeaderElectionConfig::default()
     };
-    let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+    let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
     let config = ShardsConfig { shards: 2, electors };
     let mut shards = Shards::start(server.client("a"), "kube-system", "site", config).unwrap();
     let (begun, permit) = (Instant::now(), Mutex::new(None::<Permit>));
@@ -60,7 +60,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
 
 /// What was begun under a permit has the time that it was promised.
 #[tokio::test(start_paused = true)]
-async fn work_on_a_shard_goes_on_after_a_dropped_run_once_its_permits_are_back_or_over() {
+async fn shard_work_resumes_after_permits_of_dropped_run() {
     let after_drop = async |reuse_identity, given_back| {
         let starts = starts(reuse_identity, given_back).await;
         assert!(starts.len() == 4 && starts[..2].iter().all(|(_, at)| *at < 1.0), "{starts:?}");
@@ -78,7 +78,7 @@ async fn work_on_a_shard_goes_on_after_a_dropped_run_once_its_permits_are_back_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_after_a_dropped_one_takes_up_its_share_and_moves_nothing_of_the_others() {
+async fn run_after_dropped_run_moves_only_its_share() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     let reusing = || Setup { reuse_identity: true, ..usual() };
     let [a, _b] = ["a", "b"].map(|identity| reusing().start(&server, &ledger, identity));

@@ -1,4 +1,4 @@
-//! Who works on which shard, and what must hold of that at every step.
+//! A ledger of the workers of each shard, with the invariants to check at every step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,9 @@ pub(super) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
-    /// Who works on a shard.
+    /// The worker of a shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// Since when nobody works on a shard that somebody worked on.
+    /// Since when a shard that had a worker has none.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -76,7 +76,7 @@ impl Ledger {
         Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
     }
 
-    /// Who works on which shard.
+    /// The worker of each shard.
     pub(super) fn owners(&self) -> BTreeMap<u32, String> {
         let book = self.0.lock().unwrap();
         let works =

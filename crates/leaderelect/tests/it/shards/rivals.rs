@@ -29,7 +29,7 @@ async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], 
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_with_another_number_of_shards_work_as_soon_as_the_others_have_stopped() {
+async fn new_shard_count_works_once_old_replicas_stop() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let ([a, b], _new) = rollout(&server, &ledger).await;
     a.stop.cancel();
@@ -43,7 +43,7 @@ async fn replicas_with_another_number_of_shards_work_as_soon_as_the_others_have_
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_with_another_number_of_shards_wait_until_the_leases_of_the_dead_have_expired() {
+async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let (old, _new) = rollout(&server, &ledger).await;
     ledger.forget_gaps();
@@ -57,7 +57,7 @@ async fn replicas_with_another_number_of_shards_wait_until_the_leases_of_the_dea
 
 /// They were cut off, find their own leases free, and others at work who divide otherwise.
 #[tokio::test(start_paused = true)]
-async fn replicas_that_come_back_beside_others_of_another_number_wait_and_disturb_nobody() {
+async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let (old, new) = rollout(&server, &ledger).await;
     old.iter().for_each(|replica| replica.client.faults().cut_off());
@@ -77,7 +77,7 @@ async fn replicas_that_come_back_beside_others_of_another_number_wait_and_distur
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_replicas_with_different_numbers_that_come_together_some_work() {
+async fn replicas_with_different_shard_counts_do_not_deadlock() {
     for (seed, watched) in [true, true, false, false].into_iter().enumerate() {
         let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
         let rng = Mutex::new(fastrand::Rng::with_seed(seed as u64));
@@ -106,7 +106,7 @@ async fn of_replicas_with_different_numbers_that_come_together_some_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_works_who_cannot_see_whether_others_divide_otherwise() {
+async fn replica_without_list_access_does_not_work() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     server.faults().when(|request| (request.verb() == Verb::List).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = of(6).start(&server, &ledger, "a");
@@ -119,7 +119,7 @@ async fn nobody_works_who_cannot_see_whether_others_divide_otherwise() {
 
 /// They would be yielded to, and keep what they take.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_may_not_list_is_no_member() {
+async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     let _b = of(6).start(&server, &ledger, "b");
     pass(20.0).await;
@@ -132,7 +132,7 @@ async fn a_replica_that_may_not_list_is_no_member() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shard_is_given_up_by_a_replica_that_may_list_no_more_when_it_has_taken_it() {
+async fn shard_is_given_up_when_list_access_is_lost() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     let _b = of(6).start(&server, &ledger, "b");
     pass(20.0).await;
@@ -151,7 +151,7 @@ async fn a_shard_is_given_up_by_a_replica_that_may_list_no_more_when_it_has_take
 }
 
 #[tokio::test(start_paused = true)]
-async fn rivals_are_seen_whatever_else_their_leases_are_labelled() {
+async fn rivals_with_other_labels_are_detected() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = of(6).start(&server, &ledger, "a");
     pass(10.0).await;
@@ -167,7 +167,7 @@ async fn rivals_are_seen_whatever_else_their_leases_are_labelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_taken_beside_rivals_is_given_up_also_where_nothing_is_released_on_a_stop() {
+async fn shard_taken_beside_rivals_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     // What comes after the first look is seen only once leases are taken.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
@@ -193,7 +193,7 @@ async fn what_was_taken_beside_rivals_is_given_up_also_where_nothing_is_released
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_cannot_be_read_counts_as_a_rivals_for_its_duration_and_no_longer() {
+async fn unreadable_lease_counts_as_rival_for_its_duration() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     server.put_raw(serde_json::json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -210,7 +210,7 @@ async fn a_lease_that_cannot_be_read_counts_as_a_rivals_for_its_duration_and_no_
 
 /// The fleets have one name, each in a namespace of its own, and an API that sees both.
 #[tokio::test(start_paused = true)]
-async fn fleets_of_other_namespaces_are_no_concern() {
+async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
     let _a = of(6).start(&server, &ledger, "a");
     pass(5.0).await;

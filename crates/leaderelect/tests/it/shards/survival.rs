@@ -96,7 +96,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 }
 
 #[test]
-fn no_shard_is_worked_on_by_two_and_all_are_again_when_the_trouble_is_over() {
+fn each_shard_has_one_worker_and_recovers_after_faults() {
     // Each takes as long as a hundred of those with one lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use pintle_leaderelect::{
-    Clocks, LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, TimePrecision, Version,
+    Clocks, LeaderElectionRecord, Lock, LockEvent, LockEvents, LockSnapshot, LockState, TimePrecision, Version,
 };
 use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
 use tokio::sync::{mpsc, oneshot};
@@ -181,7 +181,7 @@ impl State {
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {
-    LockEvent::Changed(Locked { state: stored.state(), object: stored.state() })
+    LockEvent::Changed(LockSnapshot { state: stored.state(), object: stored.state() })
 }
 
 impl Lock for Line {
@@ -233,23 +233,27 @@ impl Lock for Line {
         Ok(Some(Box::pin(Told(events))))
     }
 
-    async fn get(&self) -> Result<Option<Locked<LockState>>, ApiError> {
-        Ok(self.call(Request::Get).await?.map(|state| Locked { object: state.clone(), state }))
+    async fn get(&self) -> Result<Option<LockSnapshot<LockState>>, ApiError> {
+        Ok(self.call(Request::Get).await?.map(|state| LockSnapshot { object: state.clone(), state }))
     }
 
-    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<LockState>, ApiError> {
         self.write(Request::Create(record.clone())).await
     }
 
-    async fn update(&self, base: &LockState, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+    async fn update(
+        &self,
+        base: &LockState,
+        record: &LeaderElectionRecord,
+    ) -> Result<LockSnapshot<LockState>, ApiError> {
         self.write(Request::Update(base.version.clone(), record.clone())).await
     }
 }
 
 impl Line {
-    async fn write(&self, request: Request) -> Result<Locked<LockState>, ApiError> {
+    async fn write(&self, request: Request) -> Result<LockSnapshot<LockState>, ApiError> {
         let state = self.call(request).await?.expect("a write is answered by what is stored");
-        Ok(Locked { object: state.clone(), state })
+        Ok(LockSnapshot { object: state.clone(), state })
     }
 }
 

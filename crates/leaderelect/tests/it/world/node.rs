@@ -329,7 +329,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     }
 }
 
-/// Tells of the end of the work, be it finished or dropped.
+/// Records the end of the work, whether it finished or was dropped.
 struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {

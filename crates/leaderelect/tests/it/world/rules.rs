@@ -1,8 +1,8 @@
-//! What must hold, whatever happens. The names are those of the specification.
+//! The invariants of each world. Their names are those of the specification.
 
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderElectionRecord, Leadership, LockEvent, LockState, LossReason, Version};
+use pintle_leaderelect::{EndReason, LeaderElectionRecord, Leadership, LockEvent, LockState, Version};
 use pintle_meta::ApiError;
 use tokio::time::Instant;
 
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// S11: a term has ended.
-    pub(crate) fn stopped(&mut self, node: usize, reason: &LossReason) {
+    pub(crate) fn stopped(&mut self, node: usize, reason: &EndReason) {
         let node = &mut self.nodes[node];
         node.rested = Some(node.clock.monotonic());
         let (identity, works) = (node.identity.clone(), node.works || node.has_effects());
