@@ -295,7 +295,7 @@ async fn recording_stops_at_its_limit_and_informer_continues() {
             assert!((10..90).contains(&informer.lister().len()), "{}", informer.lister().len());
         }
     }
-    assert_eq!(log.count("has reached its bound"), 4);
+    assert_eq!(log.count("has reached its size limit"), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ async fn replay_rejects_requests_of_another_kind() {
     informer.start();
     let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap();
     let cause = state.cause().unwrap().to_string();
-    assert!(cause.contains("a list is asked for, where the recording goes on with a watch"), "{cause}");
+    assert!(cause.contains("a list was requested, but the recording continues with a watch"), "{cause}");
 }
 
 /// A recording with all kinds of entries.
