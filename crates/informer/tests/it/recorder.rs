@@ -157,7 +157,7 @@ async fn one_recording_replays_several_namespaces() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "a recording of v1/pods cannot have v1/secrets in it")]
+#[should_panic(expected = "a recording of v1/pods cannot contain v1/secrets")]
 async fn a_recording_is_of_one_resource() {
     let directory = Directory::new();
     let of = |kind: &str, plural: &str| {
