@@ -129,7 +129,7 @@ impl<T: Object> Cache<T> {
         let object = CatchDrop::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Dropped without the lock, because the objects are a user's.
+        // Dropped without the lock, because it runs a user's `Drop`.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {

@@ -250,7 +250,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Other tasks run in between, since the error handlers are a user's.
+    /// Reports failures of index functions. Other tasks run in between, since error handlers are user code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");

@@ -184,7 +184,7 @@ impl InformerFactory {
     }
 
     /// Returns a fitting informer, or creates one. Informers are created and dropped without the lock, because the
-    /// source, the transform and the metrics provider are a user's.
+    /// source, the transform and the metrics provider are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
         if let Some(found) = found {

@@ -59,7 +59,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Dropped without the lock, because the handler is a user's.
+        // Dropped without the lock, because it runs a user's `Drop`.
         drop(inner);
         drop(gone);
     }

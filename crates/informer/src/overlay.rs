@@ -166,7 +166,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Dropped without the lock, because the objects are a user's.
+        // Dropped without the lock, because it runs a user's `Drop`.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();
@@ -280,7 +280,7 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Returns the recent writes. The objects are a user's, so they are copied out of the lock.
+    /// Returns the recent writes. Objects run user code, so they are copied out of the lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));

@@ -23,7 +23,7 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-/// Wakes tasks. A panic of a waker, which is a user's code, is logged and goes no further.
+/// Wakes tasks. A panic of a waker, which is user code, is logged and goes no further.
 pub(crate) fn wake(wake: impl FnOnce()) {
     if let Err(panic) = catch(wake) {
         tracing::error!(panic, "a waker panicked");

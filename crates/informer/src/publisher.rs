@@ -53,7 +53,7 @@ type ObservedDelta<T> = Delta<ObjectKey, Observed<CatchDrop<T>>>;
 /// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
-/// What a delta makes of its key.
+/// The new state of a key after a delta.
 enum NewState<T> {
     Present(CatchDrop<T>),
     Gone { last: Option<CatchDrop<T>>, final_state_known: bool },
@@ -144,10 +144,9 @@ impl<T: Object> Publisher<T> {
                 let written = cache.write_all(changes, Vec::new(), &revision);
                 (written, cache.forget(&revision.newest))
             });
-            let notifications = gone.into_iter().zip(written);
-            let notifications =
-                notifications.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
-            self.notify(Notifications { queues, notifications, ..Notifications::nothing() });
+            let changes = gone.into_iter().zip(written);
+            let changes = changes.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
+            self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
         // Only now: a task that waits for the change must find no object of removed namespaces.
         self.cache.change_parts(|parts| parts.follow(followed));
@@ -247,7 +246,7 @@ impl<T: Object> Publisher<T> {
             };
             let present = replaced.present.into_iter().filter(is_change);
             let changes = deleted.chain(present.map(|(key, old, new)| (key, self.present(old, new)))).collect();
-            notifications = Notifications { queues, notifications: changes, ..Notifications::nothing() };
+            notifications = Notifications { queues, changes, ..Notifications::nothing() };
         }
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
@@ -310,12 +309,12 @@ impl<T: Object> Publisher<T> {
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
         self.cache.parts().stored(place);
-        let (mut notifications, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
+        let (mut changes, mut failed) = (Vec::with_capacity(written.len()), Vec::new());
         for ((key, next), WriteResult { before, unindexed, .. }) in writes.into_iter().zip(written) {
             failed.extend(unindexed);
-            notifications.extend(self.notification(next, before).map(|notifications| (key, notifications)));
+            changes.extend(self.notification(next, before).map(|change| (key, change)));
         }
-        Notifications { queues, notifications, unindexed: failed, ..Notifications::nothing() }
+        Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
     /// Whether the cache has a newer state, for example after a watch continued at a lagging replica.
@@ -462,7 +461,7 @@ impl<T: Object> Audience<T> {
 #[must_use = "subscribers receive a change only through this"]
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
-    notifications: Vec<(ObjectKey, Notification<T>)>,
+    changes: Vec<(ObjectKey, Notification<T>)>,
     /// The number of deliveries of a chunk to a queue. All queues receive one chunk before the next one.
     delivered: usize,
     /// A list of that part with that choice of selectors. It counts as complete once all subscribers have received it.
@@ -473,7 +472,7 @@ pub(crate) struct Notifications<T> {
 
 impl<T: Object> Notifications<T> {
     fn nothing() -> Self {
-        Self { queues: Vec::new(), notifications: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
+        Self { queues: Vec::new(), changes: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
     /// Takes the failures of index functions out, to be reported.
@@ -483,7 +482,7 @@ impl<T: Object> Notifications<T> {
 
     /// Delivers one chunk to one queue. Returns the number of changes, or `None` if everything was delivered.
     pub(crate) fn step(&mut self) -> Option<usize> {
-        let chunk = self.notifications.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
+        let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);
         self.delivered += 1;
         Some(chunk.len())

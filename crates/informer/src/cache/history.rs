@@ -182,7 +182,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // Dropped without the lock, because the objects are a user's.
+        // Dropped without the lock, because it runs a user's `Drop`.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }

@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Dropped without the lock, because the object is a user's.
+        // Dropped without the lock, because it runs a user's `Drop`.
         drop(before);
     }
 

@@ -214,7 +214,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Users' objects, dropped without the lock.
+        // Dropped without the lock, because it runs a user's `Drop`.
         drop((left, aftermath));
     }
 

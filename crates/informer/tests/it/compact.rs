@@ -82,7 +82,7 @@ async fn an_informer_of_them_goes_by_their_name() {
     let source = Collection::default();
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "generation": "seven"}}));
     synced(&source, InformerConfig::default()).await;
-    log.assert_tells(&["cannot be decoded", "informer=Compact<Pod> "]);
+    log.assert_tells(&["cannot decode an object", "informer=Compact<Pod> "]);
 }
 
 #[tokio::test(start_paused = true)]

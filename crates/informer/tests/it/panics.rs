@@ -110,7 +110,7 @@ async fn panicking_metrics_provider_is_not_called_again() {
             informer.state()
         );
         assert!(memory.samples().is_empty(), "{at:?}: {:?}", memory.samples());
-        log.assert_tells(&["ERROR", "the metrics of an informer panicked"]);
+        log.assert_tells(&["ERROR", "the metrics provider of an informer panicked"]);
         assert_eq!(log.count("panicked"), 1, "{at:?}");
     }
 }

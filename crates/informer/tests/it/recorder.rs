@@ -157,7 +157,7 @@ async fn one_recording_replays_several_namespaces() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "a recording of v1/pods cannot have v1/secrets in it")]
+#[should_panic(expected = "a recording of v1/pods cannot contain v1/secrets")]
 async fn a_recording_is_of_one_resource() {
     let directory = Directory::new();
     let of = |kind: &str, plural: &str| {
@@ -295,7 +295,7 @@ async fn recording_stops_at_its_limit_and_informer_continues() {
             assert!((10..90).contains(&informer.lister().len()), "{}", informer.lister().len());
         }
     }
-    assert_eq!(log.count("has reached its bound"), 4);
+    assert_eq!(log.count("has reached its size limit"), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ async fn replay_rejects_requests_of_another_kind() {
     informer.start();
     let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap();
     let cause = state.cause().unwrap().to_string();
-    assert!(cause.contains("a list is asked for, where the recording goes on with a watch"), "{cause}");
+    assert!(cause.contains("a list was requested, but the recording continues with a watch"), "{cause}");
 }
 
 /// A recording with all kinds of entries.

@@ -232,7 +232,7 @@ async fn a_request_without_an_answer_fails_in_time() {
             let errors = errors.lock().unwrap();
             let is_met = !(streaming_list && verb == Verb::List);
             assert_eq!(errors.len(), usize::from(is_met), "{errors:?}");
-            assert!(errors.iter().all(|error| error.contains("the source brought nothing for 20s")), "{errors:?}");
+            assert!(errors.iter().all(|error| error.contains("the source sent nothing for 20s")), "{errors:?}");
         }
     }
 }

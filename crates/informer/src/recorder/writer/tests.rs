@@ -82,8 +82,8 @@ async fn full_disk_ends_the_recording_with_one_warning() {
         let end = lines.end();
         drop(lines);
         assert_eq!(end.await.unwrap_err().kind(), io::ErrorKind::StorageFull);
-        log.assert_tells(&["full", "cannot be written", "no storage space"]);
-        assert_eq!(log.count("goes no further"), 1);
+        log.assert_tells(&["full", "cannot write the recording", "no storage space"]);
+        assert_eq!(log.count("which stops here"), 1);
         let (whole, why) = disk.read();
         assert!(whole.len() < 20 && whole.iter().zip(0..).all(|(read, number)| *read == line(number, &body)));
         assert!(why.is_none_or(|why| why == "no storage space"), "{room}");
@@ -111,7 +111,7 @@ async fn slow_disk_ends_the_recording_without_blocking() {
     (0..20).for_each(|number| lines.write(|| line(number, &body)));
     drop(hold);
     assert_eq!(lines.end().await.unwrap_err().to_string(), "the disk is too slow");
-    assert_eq!(log.count("goes no further"), 1);
+    assert_eq!(log.count("which stops here"), 1);
     let (whole, why) = disk.read();
     // The thread may have taken a line before the disk blocked.
     assert!((7..=8).contains(&whole.len()), "{}", whole.len());
