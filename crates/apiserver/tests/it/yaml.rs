@@ -78,8 +78,8 @@ async fn what_only_looks_deep_is_taken() {
 #[tokio::test]
 async fn yaml_nests_as_deeply_as_json() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    for media in ["application/yaml", "application/json"] {
-        for (depth, told) in [(127, "cannot unmarshal array"), (128, "error")] {
+    for (media, too_deep) in [("application/yaml", "exceeded max depth"), ("application/json", "error")] {
+        for (depth, told) in [(127, "cannot unmarshal array"), (128, too_deep)] {
             let deep = (2..depth).fold(json!([]), |inner: Json, _| json!([inner]));
             let body = json!({"metadata": {"name": "c"}, "data": deep}).to_string();
             let answer = read(send(&server, Method::POST, CONFIGS, &[("content-type", media)], &body).await).await;
