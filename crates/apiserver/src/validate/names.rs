@@ -37,7 +37,8 @@ pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     let name = match prefix && name.len() > 1 && name.ends_with('-') {
         // The rest of a generated name stands where the dash does.
         true => {
-            masked = format!("{}a", &name[..name.len() - 1]);
+            // As in Go, the character before the dash goes, too. One of several bytes is left in pieces there, which no name has.
+            masked = name.get(..name.len() - 2).map_or_else(|| name.into(), |start| format!("{start}a"));
             &masked[..]
         }
         false => name,
