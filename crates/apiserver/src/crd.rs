@@ -3,6 +3,8 @@
 //! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
 //! established definition into [`Kind`]s, whose strategy prunes, defaults and validates by the definition's schema.
 
+mod allowed;
+mod approval;
 mod at;
 mod columns;
 mod custom_resource;

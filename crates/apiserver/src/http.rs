@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use body::Delivery;
-pub(crate) use body::{Incoming, ResponseBody};
+pub(crate) use body::{Incoming, ResponseBody, full};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::uri::PathAndQuery;

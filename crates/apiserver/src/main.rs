@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, LoadError, ServerSnapshot};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes API server in one process: nothing to install, nothing kept.
@@ -77,6 +78,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    raise_open_files();
     if arguments.token_auth_file.is_some() && !arguments.tls {
         tracing::warn!(
             "clients in Go, kubectl among them, send no token over plain HTTP; add --tls for them to be known"
@@ -138,6 +140,18 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     server.shutdown().await;
     Ok(())
+}
+
+/// Raises the number of files that the process may have open as far as the system lets it. Many systems begin with 1,024, which is for the sake of
+/// programs that still use `select`.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "cannot raise the limit of open files");
+        }
+    }
 }
 
 fn load(server: &ApiServer, path: &Path) -> Result<usize, LoadError> {

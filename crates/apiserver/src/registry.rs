@@ -19,6 +19,8 @@ mod object_write;
 mod pipeline;
 mod pod_standards;
 mod post;
+#[cfg(test)]
+mod races;
 mod rewrite;
 mod scaling;
 mod served;

@@ -2,6 +2,7 @@
 
 mod activity;
 mod bootstrap;
+mod framing;
 mod front;
 mod header_blocks;
 mod heads;

@@ -2,10 +2,12 @@
 
 mod fault;
 mod names;
+mod printable;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use fault::{FaultReason, FieldFault, FieldFaults};
 pub(crate) use names::{NameRule, annotation_key_faults, name_faults};
+pub(crate) use printable::is_printable;
 // A key of a label is what Kubernetes calls a qualified name, where it asks for one elsewhere.
 pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

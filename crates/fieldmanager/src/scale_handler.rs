@@ -25,7 +25,9 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
 
 /// Brings what a write of the scale has made of these entries back into `object`, whose entries are those before the write.
 ///
-/// An updater's entry becomes one without a time: its version is that of the scale on the way.
+/// The replicas of an updater become an entry of their own, without a time, since the version of its entry is that of the scale on the way. So a
+/// write changes the entries even where it leaves the replicas as they are, as with kube-apiserver. Of two entries of one updater, the next write
+/// reads the last.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -41,11 +43,10 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        let own = ManagerId { api_version: if id.applied { String::new() } else { api_version.into() }, ..id };
         // What else the manager owns through the same path stays its own.
-        let rest = kept.0.get(&own).map(|known| known.set.clone()).unwrap_or_default();
-        let time = kept.0.get(&own).and_then(|known| known.time.clone());
-        kept.0.insert(own, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });
+        let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
+        let time = kept.0.get(&id).and_then(|known| known.time.clone());
+        kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });
     }
     kept.write(object);
 }

@@ -2,6 +2,7 @@
 
 use pintle_json::{Json, json};
 
+use super::default::normalise_numbers;
 use super::{definition_faults, formats, storage_versions};
 use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
 use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
@@ -36,6 +37,7 @@ impl Strategy for Definition {
     }
 
     fn defaults(&self, object: &mut Json) {
+        normalise_numbers(object);
         let Some(spec) = object.member("spec") else { return };
         if let Some(names) = spec.member("names") {
             let kind = names.text("/kind").to_owned();

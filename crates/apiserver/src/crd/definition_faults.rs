@@ -8,12 +8,11 @@ mod structure;
 mod tests;
 mod version;
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use pintle_json::Json;
 
-use super::is_established;
-use super::naming::is_protected;
+use super::{approval, is_established};
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
 
@@ -43,11 +42,7 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
     faults.extend(names_faults(object));
     faults.extend(conversion_faults(object));
     faults.extend(stored_faults(object));
-    if is_protected(group) && object.text("/metadata/annotations/api-approved.kubernetes.io").is_empty() {
-        let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
-                   https://github.com/kubernetes/enhancements/pull/1111";
-        faults.push(FieldFault::required("metadata.annotations[api-approved.kubernetes.io]", why));
-    }
+    faults.extend(approval::fault(object, old));
     if let Some(old) = old {
         let fixed: &[&str] = if is_established(old) {
             &["scope", "names.kind", "group", "names.plural"]
@@ -73,7 +68,8 @@ fn group_faults(group: &str) -> FieldFaults {
     if why.is_empty() && !group.contains('.') {
         why.push("should be a domain with at least one dot".into());
     }
-    why.iter().map(|why| FieldFault::invalid_text("spec.group", group, why)).collect()
+    let all = (!why.is_empty()).then(|| FieldFault::invalid_text("spec.group", group, why.join(",")));
+    all.into_iter().collect()
 }
 
 fn names_faults(object: &Json) -> FieldFaults {
@@ -156,26 +152,28 @@ fn conversion_faults(object: &Json) -> FieldFaults {
     faults
 }
 
-/// Versions that objects are stored in have to stay, and the one that is stored now is among them.
+/// Versions that objects are stored in have to stay, and those that are stored now are among them.
 fn stored_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "status.storedVersions";
+    let all: Vec<&str> = object.texts("/status/storedVersions").collect();
+    if all.is_empty() {
+        return FieldFaults::from([FieldFault::invalid(FIELD, &Json::Null, "must have at least one stored version")]);
+    }
     let mut faults = FieldFaults::default();
-    let stored: Vec<&str> = object.texts("/status/storedVersions").collect();
-    let known: HashSet<&str> = object.list("/spec/versions").map(|version| version.text("/name")).collect();
-    if stored.is_empty() {
-        let why = "must have at least one stored version";
-        faults.push(FieldFault::invalid("status.storedVersions", &Json::Array(Vec::new()), why));
-        return faults;
+    let mut left: BTreeMap<&str, usize> = all.iter().enumerate().map(|(at, version)| (*version, at)).collect();
+    for version in object.list("/spec/versions") {
+        let name = version.text("/name");
+        if left.remove(name).is_none() && version.is_true("/storage") {
+            let why = format!("must have the storage version {name}");
+            faults.push(FieldFault::invalid(FIELD, &all.clone().into(), why));
+        }
     }
-    for (at, version) in stored.iter().enumerate().filter(|(_, version)| !known.contains(**version)) {
-        faults.push(FieldFault::invalid_text(
-            format!("status.storedVersions[{at}]"),
-            version,
-            "must appear in spec.versions",
-        ));
-    }
-    if let Some(storage) = super::storage_versions(object).last().filter(|storage| !stored.contains(storage)) {
-        let why = format!("must have the storage version {storage}");
-        faults.push(FieldFault::invalid("status.storedVersions", &stored.into(), why));
-    }
+    faults.extend(left.into_iter().map(|(version, at)| {
+        let why = format!(
+            "missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions until a \
+             storage migration ensures no data remains persisted in {version} and removes {version} from status.storedVersions"
+        );
+        FieldFault::invalid_text(format!("{FIELD}[{at}]"), version, why)
+    }));
     faults
 }

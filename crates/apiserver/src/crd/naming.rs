@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use pintle_json::{Json, json};
 
-use super::{is_established, is_terminating};
+use super::{approval, is_established, is_terminating};
 use crate::object::set_condition;
 
 /// What a custom resource is called.
@@ -171,30 +171,8 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
             Some(_) => say(definition, "Established", "False", "NotAccepted", "not all names are accepted", now),
         }
     }
-    approve(definition, now);
+    if let Some((status, reason, message)) = approval::condition(definition) {
+        say(definition, approval::CONDITION, status, reason, &message, now);
+    }
     *definition != before
-}
-
-/// Groups of the Kubernetes project need an approval.
-fn approve(definition: &mut Json, now: &str) {
-    if !is_protected(definition.text("/spec/group")) {
-        return;
-    }
-    let approval = definition.text("/metadata/annotations/api-approved.kubernetes.io").to_owned();
-    let kind = "KubernetesAPIApprovalPolicyConformant";
-    match approval.starts_with("unapproved") {
-        true => {
-            let message = format!("not approved: \"{approval}\"");
-            say(definition, kind, "False", "UnapprovedAnnotation", &message, now);
-        }
-        false => {
-            let message = format!("approved in {approval}");
-            say(definition, kind, "True", "ApprovedAnnotation", &message, now);
-        }
-    }
-}
-
-/// Whether a group belongs to the Kubernetes project.
-pub(super) fn is_protected(group: &str) -> bool {
-    ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }

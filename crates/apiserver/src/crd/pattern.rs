@@ -1,26 +1,46 @@
 //! Patterns of texts, at a bounded cost: a few characters can ask for an automaton of megabytes, as `\pL{99}` does.
 
+mod go_limits;
+mod machine;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use regex::{Error, Regex, RegexBuilder};
+use machine::Machine;
+use regex::{Regex, RegexBuilder};
+use regex_syntax::ast::Ast;
+use regex_syntax::ast::parse::ParserBuilder;
+use regex_syntax::hir::Hir;
+use regex_syntax::hir::translate::TranslatorBuilder;
 
-/// How many bytes an automaton may take, and how many steps of a validation one of that size takes for 64 bytes of a text.
-const SIZES: [(usize, usize); 3] = [(32 << 10, 1), (1 << 20, 1 << 10), (10 << 20, 1 << 14)];
+/// How many bytes an automaton may take. A pattern whose automaton would be larger is run by a machine.
+const LARGEST_AUTOMATON: usize = 32 << 10;
 /// So many bytes of a text are a step.
 pub(super) const STEP_OF_TEXT: usize = 64;
+/// So many instructions of a machine are a step.
+const STEP_OF_MACHINE: usize = 16;
 /// Longer ones are refused: each three characters can name a class of thousands of others.
 const LONGEST_PATTERN: usize = 8 << 10;
-/// What all patterns of a definition may cost: what their automata may take, and as much for each character.
+/// As in Go.
+const DEEPEST: u32 = 1_000;
+/// What all patterns of a definition may cost: as much as their automata may take, and so much for each character and for each class of Unicode
+/// that is named.
 const PATTERN_BUDGET: usize = 128 << 20;
 const OF_CHARACTER: usize = 1 << 10;
+const OF_CLASS: usize = 8 << 10;
 
 /// A pattern, made ready when it is first needed: most definitions have more of them than their objects ask for.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
-    ready: OnceLock<Option<(Regex, usize)>>,
+    ready: OnceLock<Option<Ready>>,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Automaton(Regex),
+    Machine(Machine),
 }
 
 impl Pattern {
@@ -30,12 +50,12 @@ impl Pattern {
 
     /// Whether it is in the text, and how many steps that took. What is no pattern is in every text.
     pub(super) fn matches(&self, text: &str) -> (bool, usize) {
-        let ready = self.ready.get_or_init(|| {
-            let mut sizes = SIZES.into_iter();
-            sizes.find_map(|(size, steps)| Some((build(&self.text, size).ok()?, steps)))
-        });
-        match ready {
-            Some((regex, steps)) => (regex.is_match(text), text.len() * steps / STEP_OF_TEXT),
+        match self.ready.get_or_init(|| ready(&self.text).ok().flatten()) {
+            Some(Ready::Automaton(regex)) => (regex.is_match(text), text.len() / STEP_OF_TEXT),
+            Some(Ready::Machine(machine)) => {
+                let (matches, steps) = machine.is_match(text);
+                (matches, steps / STEP_OF_MACHINE)
+            }
             None => (true, 0),
         }
     }
@@ -47,24 +67,43 @@ impl fmt::Display for Pattern {
     }
 }
 
-fn build(pattern: &str, size: usize) -> Result<Regex, Error> {
-    if pattern.len() > LONGEST_PATTERN {
-        return Err(Error::CompiledTooBig(LONGEST_PATTERN));
+fn ready(text: &str) -> Result<Option<Ready>, String> {
+    if text.len() > LONGEST_PATTERN {
+        return Ok(None);
     }
-    RegexBuilder::new(&as_go_reads_it(pattern)).size_limit(size).build()
+    let pattern = as_go_reads_it(text);
+    let hir = translate(&pattern, &parse(&pattern)?)?;
+    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(DEEPEST).build();
+    Ok(regex.ok().map(Ready::Automaton).or_else(|| Machine::new(&hir).map(Ready::Machine)))
+}
+
+/// Reads a pattern, and refuses what Go does.
+fn parse(pattern: &str) -> Result<Ast, String> {
+    if pattern.len() > LONGEST_PATTERN * SPELT_OUT {
+        return Err("expression too large".into());
+    }
+    let ast = ParserBuilder::new().nest_limit(DEEPEST).build().parse(pattern).map_err(|error| error.to_string())?;
+    go_limits::fault(&ast).map_or(Ok(ast), Err)
+}
+
+fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
+    TranslatorBuilder::new().build().translate(pattern, ast).map_err(|error| error.to_string())
 }
 
 /// An automaton has all that is repeated as often as that says, and of a class of Unicode the bytes of thousands of characters.
 fn weight(pattern: &str) -> usize {
-    const OF_CLASS: usize = 64;
+    const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
         let counts = after.split('}').next()?.split(',');
         counts.filter_map(|count| count.parse::<usize>().ok()).max()
     });
     let copies = counts.fold(1, |copies: usize, count| copies.saturating_mul(count.max(1)).min(LONGEST_PATTERN));
-    let of_character = if pattern.contains(r"\p") || pattern.contains(r"\P") { OF_CLASS } else { 1 };
+    let of_character = if pattern.contains(r"\p") || pattern.contains(r"\P") { OF_UNICODE } else { 1 };
     pattern.len() * copies * of_character
 }
+
+/// By how much a pattern grows at most where its classes are spelt out.
+const SPELT_OUT: usize = 8;
 
 /// The same with the classes spelt out that are ASCII in Go.
 fn as_go_reads_it(pattern: &str) -> String {
@@ -128,19 +167,20 @@ impl Patterns {
         checked
     }
 
-    fn look_at(&mut self, pattern: &str) -> Result<(), String> {
-        for (size, _) in SIZES {
-            let Some(left) = self.left.checked_sub(size + pattern.len() * OF_CHARACTER) else {
-                return Err("is one pattern too many for one definition".into());
-            };
-            self.left = left;
-            match build(pattern, size) {
-                Ok(_) => return Ok(()),
-                Err(Error::CompiledTooBig(_)) if pattern.len() <= LONGEST_PATTERN => {}
-                Err(error) => return Err(format!("must be a valid regular expression, but isn't: {error}")),
-            }
+    fn look_at(&mut self, text: &str) -> Result<(), String> {
+        let invalid = |why| format!("must be a valid regular expression, but isn't: {why}");
+        let spend = |left: &mut usize, cost: usize| {
+            *left = left.checked_sub(cost).ok_or("is one pattern too many for one definition")?;
+            Ok::<_, String>(())
+        };
+        spend(&mut self.left, LARGEST_AUTOMATON + text.len() * OF_CHARACTER)?;
+        if text.len() > LONGEST_PATTERN {
+            return Err(invalid("expression too large".into()));
         }
-        Err("must be a valid regular expression, but isn't: it takes too much memory".into())
+        let pattern = as_go_reads_it(text);
+        let ast = parse(&pattern).map_err(invalid)?;
+        spend(&mut self.left, go_limits::classes(&ast) * OF_CLASS)?;
+        translate(&pattern, &ast).map(drop).map_err(invalid)
     }
 }
 
@@ -156,11 +196,21 @@ mod tests {
         let long = "a".repeat(640);
         check("^a+$", &long, (true, 10));
         check("^b", &long, (false, 10));
-        check(r"^\pL{5}$", &long, (false, 10 << 10));
         check(r"^\w{1,63}$", "a_1", (true, 0));
         check("(", &long, (true, 0));
         check(r"\pL{9000}{9000}", &long, (true, 0));
         check(&"a".repeat(LONGEST_PATTERN + 1), &long, (true, 0));
+    }
+
+    #[test]
+    fn a_pattern_of_large_classes_is_run_by_a_machine_whose_steps_count() {
+        let pattern = Pattern::new(r"^\pL{50}i$");
+        for (text, expected) in [(format!("{}i", "\u{e9}".repeat(50)), true), ("a".repeat(51), false)] {
+            let (matches, steps) = pattern.matches(&text);
+            assert!(matches == expected && (1..100).contains(&steps), "{text}: {steps}");
+        }
+        let (matches, steps) = Pattern::new(r"\pL{50}1").matches(&"a".repeat(64_000));
+        assert!(!matches && (64_000..64_000 * 60 / STEP_OF_MACHINE).contains(&steps), "{steps}");
     }
 
     #[test]
@@ -194,6 +244,17 @@ mod tests {
     }
 
     #[test]
+    fn repeats_are_bounded_as_in_go_and_many_classes_of_unicode_are_not_refused() {
+        let mut patterns = Patterns::default();
+        for pattern in ["a{1001}", "(a{100}){100}", &"(".repeat(2_000)] {
+            assert!(patterns.check(pattern).is_err(), "{pattern}");
+        }
+        for number in 0..100 {
+            assert_eq!(patterns.check(&format!(r"^\pL{{50}}{number}$")), Ok(()));
+        }
+    }
+
+    #[test]
     fn patterns_that_stand_often_are_looked_at_once_and_others_have_an_end() {
         let mut patterns = Patterns::default();
         for _ in 0..1_000_000 {
@@ -203,7 +264,7 @@ mod tests {
             patterns.check("(").is_err_and(|why| why.starts_with("must be a valid regular expression, but isn't: "))
         );
         let taken = (0..).take_while(|number| patterns.check(&format!(r"\pL{{5}}{number}")).is_ok()).count();
-        assert!((50..200).contains(&taken), "{taken}");
+        assert!((2_000..4_000).contains(&taken), "{taken}");
         assert_eq!(patterns.check("^[a-z]{1,63}$"), Ok(()), "what is known stays so");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pintle_json::Json;
 
+use super::allowed::Allowed;
 use super::at::At;
 use super::pattern::{Pattern, Patterns};
 
@@ -50,7 +51,7 @@ pub(crate) enum Additional {
 /// Bounds of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    pub(crate) values: Option<Vec<Json>>,
+    pub(crate) values: Option<Allowed>,
     pub(crate) minimum: Option<f64>,
     pub(crate) exclusive_minimum: bool,
     pub(crate) maximum: Option<f64>,
@@ -165,7 +166,7 @@ impl Limits {
         let count = |key: &str| schema[key].as_u64();
         let flag = |key: &str| schema[key] == true;
         Self {
-            values: schema["enum"].as_array().filter(|values| !values.is_empty()).cloned(),
+            values: schema["enum"].as_array().filter(|values| !values.is_empty()).map(|values| Allowed::new(values)),
             minimum: number("minimum"),
             exclusive_minimum: flag("exclusiveMinimum"),
             maximum: number("maximum"),

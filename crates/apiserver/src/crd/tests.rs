@@ -333,7 +333,7 @@ fn a_schema_has_to_be_structural() {
         ),
         (
             of(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
-            vec!["Required ~.properties[x].not.type", "Forbidden ~.properties[x].not.x-kubernetes-map-type"],
+            vec!["Forbidden ~.properties[x].not.x-kubernetes-map-type", "Required ~.properties[x].not.type"],
         ),
         (of(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
         (

@@ -2,6 +2,7 @@
 
 use pintle_json::Json;
 
+use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
 /// So many bytes of a body take as long to work on as each of these does, where all values of a small body meet it.
@@ -13,7 +14,8 @@ const OF_DEFAULTED: usize = 1 << 6;
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();
-    let allowed = schema.limits.values.iter().flatten().map(|value| OF_WORD + of_value(value)).sum::<usize>();
+    let allowed = schema.limits.values.iter().flat_map(Allowed::all);
+    let allowed = allowed.map(|value| OF_WORD + of_value(value)).sum::<usize>();
     let defaults = schema.defaulted().filter_map(|(_, schema)| schema.default.as_ref());
     let defaults = defaults.map(|default| OF_DEFAULTED * of_value(default)).sum::<usize>();
     let additional = match &schema.additional {

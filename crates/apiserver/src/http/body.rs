@@ -28,7 +28,7 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 const LONGEST_WITH_LENGTH: usize = 2048;
 
 /// A body that is known in full.
-pub(super) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
     if bytes.len() > LONGEST_WITH_LENGTH {
         return StreamBody::new(stream::iter([Ok(Frame::data(bytes))])).boxed_unsync();

@@ -112,26 +112,17 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     Reply::Raw { code: 200, headers, body }
 }
 
-/// How the document is to be written; `None` if no form of it is taken.
+/// How the document is to be written: as the first clause of `Accept` says that names one of its forms. `None` if none does.
 fn asked_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
-    match () {
-        () if accepts(call, proto) && !accepts_first(call, "json") => Some(DocumentForm::Protobuf),
-        () if accepts(call, &[JSON_DOCUMENT]) => Some(DocumentForm::Json),
-        () => None,
-    }
-}
-
-fn accepts(call: &Call, media: &[&str]) -> bool {
     let clauses = accept::clauses(call.header(ACCEPT));
-    clauses.iter().any(|clause| {
+    clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
         let is = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
-        (clause.kind == "*" || clause.kind == "application") && (clause.subtype == "*" || media.iter().any(is))
+        match () {
+            () if clause.subtype == "*" || is(&JSON_DOCUMENT) => Some(DocumentForm::Json),
+            () if proto.iter().any(is) => Some(DocumentForm::Protobuf),
+            () => None,
+        }
     })
-}
-
-fn accepts_first(call: &Call, subtype: &str) -> bool {
-    let clauses = accept::clauses(call.header(ACCEPT));
-    clauses.first().is_some_and(|clause| clause.subtype == subtype || clause.subtype == "*")
 }
 
 /// `If-None-Match` as RFC 9110 has it: a list, weak tags, or a star.

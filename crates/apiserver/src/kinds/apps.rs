@@ -100,23 +100,6 @@ fn replica_cells(object: &Json, now: Timestamp, selector: String) -> Vec<Json> {
     ]
 }
 
-/// Whether a share is nothing.
-fn is_nothing(object: &Json, pointer: &str) -> bool {
-    match object.at(pointer) {
-        Some(Json::String(text)) => text.strip_suffix('%').and_then(|share| share.parse().ok()) == Some(0),
-        Some(value) => value.as_i64() == Some(0),
-        None => true,
-    }
-}
-
-/// The fault of a share that is more than all.
-fn more_than_all(object: &Json, pointer: &str) -> Option<FieldFault> {
-    let value = object.at(pointer)?;
-    let share: u32 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
-    let field = pointer.trim_start_matches('/').replace('/', ".");
-    (share > 100).then(|| FieldFault::invalid(field, value, "must not be greater than 100%"))
-}
-
 fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {
     let selector = |object: &Json| object["spec"]["selector"].clone();
     (selector(new) != selector(old)).then(|| FieldFault::invalid("spec.selector", &selector(new), "field is immutable"))

@@ -78,6 +78,16 @@ impl Place {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
+    /// The conflict of an update that is meant for an object of another uid.
+    pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: {wanted}, UID in object meta: {found}",
+            self.key()
+        );
+        Failure::conflict(&self.kind.resource(), &self.name, &why)
+    }
+
     pub(crate) fn resource_key(&self) -> ResourceKey {
         self.kind.store.to_string().into()
     }

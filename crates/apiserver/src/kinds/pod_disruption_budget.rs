@@ -2,11 +2,13 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
+use crate::kinds::conditions::condition_faults;
 use crate::kinds::label_selector::selector_faults;
 use crate::kinds::posting::PostingStep;
+use crate::kinds::shares::bounded_share_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, Place, Strategy};
-use crate::object::{metadata, set_condition, text};
+use crate::object::{condition, metadata, set_condition, text};
 use crate::request::Part;
 use crate::selector::{selects, structured};
 use crate::validate::{FieldFault, FieldFaults, NameRule};
@@ -44,8 +46,8 @@ impl Strategy for PodDisruptionBudget {
                 let spec = &object["spec"];
                 FieldFault::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
             })
-            .also(share_faults(object, "spec.minAvailable"))
-            .also(share_faults(object, "spec.maxUnavailable"))
+            .also(bounded_share_faults(object, "spec.minAvailable"))
+            .also(bounded_share_faults(object, "spec.maxUnavailable"))
             .known("spec.unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"])
             .also(selector_faults(&object["spec"]["selector"], "spec.selector"))
             .done()
@@ -60,7 +62,7 @@ impl Strategy for PodDisruptionBudget {
                     "status.desiredHealthy",
                     "status.expectedPods",
                 ];
-                Check::of(new).not_negative(&fields).done()
+                Check::of(new).also(condition_faults(new, "status.conditions")).not_negative(&fields).done()
             }
             _ => self.validate_create(new),
         }
@@ -126,27 +128,57 @@ fn covers(budget: &Json, pod: &Json) -> bool {
 
 /// Notes that a pod is disrupted, if one may be.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
+    const DISRUPTED_AT_MOST: usize = 2_000;
     let name = metadata::name(budget);
-    let generation = metadata::generation(budget).unwrap_or(0);
-    if number(budget, "/status/observedGeneration") < generation {
+    let forbidden = |why| {
+        let resource = GroupResource::new("policy", "poddisruptionbudget");
+        Err(Failure::forbidden(&resource, name, why))
+    };
+    let observed = number(budget, "/status/observedGeneration");
+    if observed < metadata::generation(budget).unwrap_or(0) {
         return Err(refused(format!("The disruption budget {name} is still being processed by the server."), 10));
     }
     let allowed = number(budget, "/status/disruptionsAllowed");
-    if allowed <= 0 {
-        return Err(refused(format!("The disruption budget {name} does not allow evicting pods currently"), 0));
+    match allowed {
+        ..0 => return forbidden("pdb disruptions allowed is negative"),
+        _ if budget.members("/status/disruptedPods").count() > DISRUPTED_AT_MOST => {
+            return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+        }
+        0 => return Err(refused(not_allowed(budget), 0)),
+        _ => {}
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    let (status, reason) = if allowed > 1 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let condition = json!({
-        "type": "DisruptionAllowed",
-        "status": status,
-        "observedGeneration": generation,
-        "reason": reason,
-        "message": "",
-    });
-    set_condition(budget, condition, now);
+    // While more are allowed, the condition is left to the controller.
+    if allowed == 1 {
+        let mut insufficient =
+            json!({"type": CONDITION, "status": "False", "reason": "InsufficientPods", "message": ""});
+        if observed != 0 {
+            insufficient.set("observedGeneration", observed);
+        }
+        set_condition(budget, insufficient, now);
+    }
     Ok(())
+}
+
+const CONDITION: &str = "DisruptionAllowed";
+
+/// Why a budget allows no disruption.
+fn not_allowed(budget: &Json) -> String {
+    let name = metadata::name(budget);
+    let told = condition(budget, CONDITION)
+        .filter(|condition| condition.text("/status") == "False" && !condition.text("/message").is_empty())
+        .map(|condition| (condition.text("/reason"), condition.text("/message")));
+    let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+    let currently = format!("The disruption budget {name} does not allow evicting pods currently");
+    match told {
+        Some(("SyncFailed", message)) => format!("{currently} because it failed sync: {message}"),
+        _ if healthy <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        }
+        Some((reason, message)) => format!("{currently} ({reason}): {message}"),
+        None => currently,
+    }
 }
 
 fn number(object: &Json, pointer: &str) -> i64 {
@@ -158,22 +190,4 @@ fn refused(why: String, retry_after_seconds: u32) -> Failure {
     let details = StatusDetails { causes: vec![cause], retry_after_seconds, ..StatusDetails::default() };
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     Failure::new(429, Reason::TooManyRequests, message).with(details)
-}
-
-/// The faults of a number or a percentage.
-fn share_faults(object: &Json, field: &str) -> FieldFaults {
-    let Some(value) = object.at(&format!("/{}", field.replace('.', "/"))) else { return FieldFaults::default() };
-    let why = match value {
-        Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
-        Json::String(text) => match text.strip_suffix('%').map(str::parse::<u32>) {
-            Some(Ok(share)) if share > 100 => "must not be greater than 100%",
-            Some(Ok(_)) => return FieldFaults::default(),
-            _ => {
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
-                 validation is '[0-9]+%')"
-            }
-        },
-        _ => return FieldFaults::default(),
-    };
-    FieldFaults::from([FieldFault::invalid(field, value, why)])
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
 
-use super::{GroupResource, Kind, Place};
+use super::{Kind, Place};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
 use crate::selector::structured_text;
@@ -113,23 +113,16 @@ impl Scale {
         place.check_namespace(metadata::namespace(scale))?;
         let uid = metadata::uid(scale);
         if !uid.is_empty() && uid != metadata::uid(live) {
-            let GroupResource { group, resource } = place.kind.resource();
-            let why =
-                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(live));
-            return Err(Failure::conflict(&GroupResource::new(group, format!("{resource}/scale")), &place.name, &why));
+            return Err(place.uid_conflict(uid, metadata::uid(live)));
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            None => Ok(()),
-            Some(replicas) if self.is_declared => {
-                let why = "should be a non-negative integer";
-                let fault = FieldFault::invalid(".spec.replicas", replicas, why);
-                Err(place.kind.invalid(&place.name, FieldFaults::from([fault])))
-            }
-            Some(replicas) => {
+            // What a definition names is validated with the whole object.
+            Some(replicas) if !self.is_declared => {
                 let fault = FieldFault::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &place.name, FieldFaults::from([fault])))
             }
+            _ => Ok(()),
         }
     }
 

@@ -20,71 +20,101 @@ use crate::store::{Expect, Present, Refused, Stored};
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
 
+/// An object that is about to be created, as the phases that precede its name left it.
+#[derive(Clone)]
+struct Received {
+    object: Json,
+    /// The resourceVersion that the client sent.
+    version: String,
+    labelled: bool,
+}
+
 impl Registry {
-    /// Creates an object in `place`, whose own name does not count.
+    /// Creates an object in `place`, whose own name does not count. A generated name that another object has is generated anew.
     pub(crate) fn create(&self, place: &Place, object: Json, by: &Writer<'_>) -> Outcome<Written> {
-        self.create_by(How::Post, place, object, by)
+        let received = self.receive_new(How::Post, place, object, by)?;
+        let base = received.object.text("/metadata/generateName").to_owned();
+        let generate = metadata::name(&received.object).is_empty() && !base.is_empty();
+        let mut names = 0;
+        loop {
+            let mut new = received.object.clone();
+            if generate {
+                metadata_mut(&mut new).set("name", self.generated_name(&base));
+            }
+            let named = Place { name: metadata::name(&new).into(), ..place.clone() };
+            match self.try_create(How::Post, place, Received { object: new, ..received.clone() }, by)? {
+                Ok(written) => return Ok(written),
+                Err(Refused::Mismatch(found)) => {
+                    names += 1;
+                    if !generate || names == CREATE_TRIES {
+                        return Err(taken(&place.kind.resource(), &named.name, &base, found.as_deref()));
+                    }
+                }
+                // The namespace, the definition, a quota or a claim has changed since it was checked: check it again.
+                Err(Refused::Taken | Refused::Moved) => self.check_is_open(&named)?,
+            }
+        }
     }
 
-    /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
-    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Written> {
-        let kind = &place.kind;
+    /// One attempt of an update or an apply to create the object that it did not find. It is refused if another request has created the object
+    /// meanwhile; the caller then updates that one, as kube-apiserver does.
+    pub(super) fn create_absent(
+        &self,
+        how: How,
+        place: &Place,
+        object: Json,
+        by: &Writer<'_>,
+    ) -> Outcome<Result<Written, Refused>> {
+        let received = self.receive_new(how, place, object, by)?;
+        self.try_create(how, place, received, by)
+    }
+
+    /// The phases of a create that need no name.
+    fn receive_new(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         place.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
         let named = Some(metadata::name(&object)).filter(|name| !name.is_empty()).unwrap_or(&base);
         self.check_is_open(&Place { name: named.into(), ..place.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let mut received = Write { place, old: None, new: object, by, how, labelled: false };
-        self.receive(&mut received)?;
-        let labelled = received.labelled;
-        let object = received.new;
-        let generate = metadata::name(&object).is_empty() && !base.is_empty();
-        let mut names = 0;
-        while names < CREATE_TRIES {
-            let mut new = object.clone();
-            if generate {
-                metadata_mut(&mut new).set("name", self.generated_name(&base));
-            }
-            let name = metadata::name(&new).to_owned();
-            let Complete { object: new, charges } =
-                self.complete(Write { place, old: None, new, by, how, labelled })?;
-            if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
-                let why = "resourceVersion should not be set on objects to be created";
-                return Err(Failure::plain(500, why));
-            }
-            let place = Place { name: name.clone(), ..place.clone() };
-            let stored = kind.strategy.to_stored(new);
-            if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
-                if generate {
-                    names += 1;
-                    continue;
-                }
-                return Err(taken(&kind.resource(), &name, Some(&found)));
-            }
-            if by.options.dry_run {
-                let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
-                if !version.is_empty() && version != "0" {
-                    metadata_mut(&mut shown).set("resourceVersion", version);
-                }
-                return Ok(Written { object: Served::value(kind, shown), created: true });
-            }
-            self.warn_of_no_effect(&place, &stored, by);
-            let is_open = |now: &Present| {
-                is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &place.namespace))
-            };
-            by.asker().check_time()?;
-            match self.commit(&place, Expect::Absent, how, stored, charges, is_open)? {
-                Ok(change) => return Ok(Written { object: Served::stored(kind, &change.new), created: true }),
-                Err(Refused::Mismatch(_)) if generate => names += 1,
-                Err(Refused::Mismatch(found)) => {
-                    return Err(taken(&kind.resource(), &name, found.as_deref()));
-                }
-                // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
-                Err(Refused::Taken | Refused::Moved) => self.check_is_open(&place)?,
-            }
+        let mut write = Write { place, old: None, new: object, by, how, labelled: false };
+        self.receive(&mut write)?;
+        Ok(Received { object: write.new, version, labelled: write.labelled })
+    }
+
+    /// One attempt to create the object in `place`.
+    fn try_create(
+        &self,
+        how: How,
+        place: &Place,
+        received: Received,
+        by: &Writer<'_>,
+    ) -> Outcome<Result<Written, Refused>> {
+        let kind = &place.kind;
+        let Received { object: new, version, labelled } = received;
+        let Complete { object: new, charges } = self.complete(Write { place, old: None, new, by, how, labelled })?;
+        let place = &Place { name: metadata::name(&new).into(), ..place.clone() };
+        if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Failure::plain(500, why));
         }
-        Err(all_taken(&kind.resource(), &base))
+        let stored = kind.strategy.to_stored(new);
+        if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
+            return Ok(Err(Refused::Mismatch(Some(found))));
+        }
+        if by.options.dry_run {
+            let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
+            if !version.is_empty() && version != "0" {
+                metadata_mut(&mut shown).set("resourceVersion", version);
+            }
+            return Ok(Ok(Written { object: Served::value(kind, shown), created: true }));
+        }
+        self.warn_of_no_effect(place, &stored, by);
+        let is_open =
+            |now: &Present| is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &place.namespace));
+        by.asker().check_time()?;
+        let committed = self.commit(place, Expect::Absent, how, stored, charges, is_open)?;
+        Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
     }
 
     /// The definition of a custom resource must be there and not be going away, and so must the namespace.
@@ -148,18 +178,16 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// No name could be generated.
-fn all_taken(resource: &GroupResource, base: &str) -> Failure {
-    let mut failure = Failure::already_exists(resource, base);
-    failure.status.message = format!("no unique name could be found for {base:?} in {CREATE_TRIES} tries");
-    if let Some(details) = &mut failure.status.details {
-        details.retry_after_seconds = 1;
-    }
-    failure
-}
-
-fn taken(resource: &GroupResource, name: &str, found: Option<&Stored>) -> Failure {
+/// The name is taken. One that the server generated from `base` is worth another request; kube-apiserver says the same of every object that
+/// has a `generateName`.
+fn taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
+    if !base.is_empty() {
+        failure.status.message += ", the server was not able to generate a unique name for the object";
+        if let Some(details) = &mut failure.status.details {
+            details.retry_after_seconds = 1;
+        }
+    }
     if found.is_some_and(Stored::is_deleting) {
         failure.status.message = format!("object is being deleted: {}", failure.status.message);
     }

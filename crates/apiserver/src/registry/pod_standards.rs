@@ -131,23 +131,21 @@ fn note_violations(by: &Asker, audit: Standard, pod: &Json) {
 /// What to warn of in the pods that a namespace has, which nobody takes away as it comes to be stricter.
 fn of_pods_in(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
-    let is_late = || registry.clock.instant().duration_since(began) >= LONGEST_LOOK;
+    let is_after = |limit| registry.clock.instant().duration_since(began) >= limit;
     let pods = registry.db.objects_of("pods", &Range::namespace(Some(namespace)));
-    of_pods(pods.map(|(_, pod)| pod).collect(), namespace, enforce, is_late)
+    let count = pods.left();
+    of_pods(pods.map(|(_, pod)| pod), count, namespace, enforce, is_after)
 }
 
-/// The same, until it is late.
+/// The same of so many pods. Half of the time goes to choosing those that are looked at, however many there are.
 fn of_pods(
-    mut pods: Vec<Arc<Stored>>,
+    pods: impl Iterator<Item = Arc<Stored>>,
+    count: usize,
     namespace: &str,
     enforce: Standard,
-    mut is_late: impl FnMut() -> bool,
+    mut is_after: impl FnMut(Duration) -> bool,
 ) -> Vec<String> {
-    let count = pods.len();
-    // Of those that one controller made alike, the first goes before all that are not alike.
-    let mut seen = HashSet::new();
-    pods.sort_by_cached_key(|pod| controller(pod).is_some_and(|uid| !seen.insert(uid)));
-    pods.truncate(MOST_PODS);
+    let pods = chosen(pods, || is_after(LONGEST_LOOK / 2));
     let mut checked = 0;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pod in &pods {
@@ -156,7 +154,7 @@ fn of_pods(
             found.entry(reasons(&violations)).or_default().push(pod.name().into_owned());
         }
         checked += 1;
-        if is_late() {
+        if is_after(LONGEST_LOOK) {
             break;
         }
     }
@@ -175,6 +173,25 @@ fn of_pods(
     of_pods.sort();
     warnings.extend(of_pods);
     warnings
+}
+
+/// The pods to look at, until it is late: of those that one controller made alike, the first goes before all that are not alike.
+fn chosen(pods: impl Iterator<Item = Arc<Stored>>, mut is_late: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
+    let mut seen = HashSet::new();
+    let (mut first, mut alike) = (Vec::new(), Vec::new());
+    for pod in pods {
+        let is_alike = controller(&pod).is_some_and(|uid| !seen.insert(uid));
+        let list = if is_alike { &mut alike } else { &mut first };
+        if list.len() < MOST_PODS {
+            list.push(pod);
+        }
+        if first.len() == MOST_PODS || is_late() {
+            break;
+        }
+    }
+    first.extend(alike);
+    first.truncate(MOST_PODS);
+    first
 }
 
 fn controller(pod: &Stored) -> Option<String> {
@@ -207,11 +224,11 @@ mod tests {
         let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
         let first = |pods: usize, most: usize| {
             let mut looked = 0;
-            let is_late = || {
-                looked += 1;
+            let is_after = |limit| {
+                looked += usize::from(limit == LONGEST_LOOK);
                 looked == most
             };
-            of_pods((0..pods).map(pod).collect(), "n", baseline.enforce, is_late)
+            of_pods((0..pods).map(pod), pods, "n", baseline.enforce, is_after)
         };
         let told = |checked: usize, count: usize| {
             format!("new PodSecurity enforce level only checked against the first {checked} of {count} existing pods")
@@ -221,5 +238,22 @@ mod tests {
         assert_eq!(first(10, 3), [told(3, 10), violate.into(), pods(3)]);
         assert_eq!(first(10, 10), [violate.into(), pods(10)]);
         assert_eq!(first(MOST_PODS + 1, usize::MAX), [told(MOST_PODS, MOST_PODS + 1), violate.into(), pods(MOST_PODS)]);
+    }
+
+    #[test]
+    fn no_more_pods_are_chosen_once_it_is_late() {
+        let pod = |at: usize| {
+            let owner = json!({"uid": "u", "controller": at.is_multiple_of(2)});
+            let metadata = json!({"name": at.to_string(), "ownerReferences": [owner]});
+            Arc::new(crate::store::sample(&json!({"metadata": metadata})))
+        };
+        let names = |pods: Vec<Arc<Stored>>| pods.iter().map(|pod| pod.name().into_owned()).collect::<Vec<_>>();
+        let mut looked = 0;
+        let is_late = || {
+            looked += 1;
+            looked == 5
+        };
+        // Those that are not made by the controller, and the first that is, come before the others that are.
+        assert_eq!(names(chosen((0..1_000_000).map(pod), is_late)), ["0", "1", "3", "2", "4"]);
     }
 }

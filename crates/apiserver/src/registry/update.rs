@@ -76,7 +76,7 @@ impl Registry {
             place.check_name(metadata::name(body))?;
         }
         let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
-            return self.update_absent(place, wish, by).map(Ok);
+            return self.update_absent(place, wish, by);
         };
         let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
         let mut new = match wish {
@@ -90,34 +90,25 @@ impl Registry {
         place.settle_namespace(&mut new)?;
         let mut write = Write { place, old: Some(&old), new, by, how, labelled: false };
         self.receive(&mut write)?;
-        let unconditional = self.check_versions(place, &mut write.new, &old, how)?;
+        self.check_versions(place, &mut write.new, &old, how)?;
         let complete = self.complete(write)?;
         if !by.options.dry_run {
             self.warn_of_no_effect(place, &complete.object, by);
         }
-        match self.replace(place, &stored, &old, complete, how, by)? {
-            Ok(object) => Ok(Ok(Written { object, created: false })),
-            Err(Refused::Mismatch(_)) if !unconditional => Err(Failure::modified(&kind.resource(), &place.name)),
-            Err(refused) => Ok(Err(refused)),
-        }
+        let replaced = self.replace(place, &stored, &old, complete, how, by)?;
+        Ok(replaced.map(|object| Written { object, created: false }))
     }
 
     /// PUT of an absent object creates it where the kind allows, be it through a subresource; so does apply.
-    fn update_absent(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
+    fn update_absent(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Result<Written, Refused>> {
         let kind = &place.kind;
         match wish {
             Wish::Put(body) if kind.conduct.creates_on_update => {
                 if !metadata::uid(body).is_empty() {
-                    let why = format!(
-                        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                         Precondition failed: UID in precondition: {}, UID in object meta: ",
-                        place.key(),
-                        metadata::uid(body)
-                    );
-                    return Err(Failure::conflict(&kind.resource(), &place.name, &why));
+                    return Err(place.uid_conflict(metadata::uid(body), ""));
                 }
                 by.check_may_create()?;
-                self.create_by(How::Put, place, Json::clone(body), by)
+                self.create_absent(How::Put, place, Json::clone(body), by)
             }
             Wish::Apply(make) if place.part == Part::Object => {
                 let object = make(None)?;
@@ -130,24 +121,18 @@ impl Registry {
                 }
                 place.check_name(metadata::name(&object))?;
                 by.check_may_create()?;
-                self.create_by(How::Apply, place, object, by)
+                self.create_absent(How::Apply, place, object, by)
             }
             _ => Err(Failure::not_found(&kind.resource(), &place.name)),
         }
     }
 
-    /// Holds the uid and the resource version of the new object against the old one. Answers whether the write may be worked
-    /// out anew if another comes between.
-    fn check_versions(&self, place: &Place, new: &mut Json, old: &Json, how: How) -> Outcome<bool> {
+    /// Fails unless the uid and the resourceVersion of the new object, where it has them, are those of the old one.
+    fn check_versions(&self, place: &Place, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&place.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
         if is_put && !uid.is_empty() && uid != stored_uid {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}",
-                place.key()
-            );
-            return Err(Failure::conflict(&kind.resource(), &place.name, &why));
+            return Err(place.uid_conflict(uid, stored_uid));
         }
         let version = new.text("/metadata/resourceVersion").to_owned();
         let current = old.text("/metadata/resourceVersion").to_owned();
@@ -162,8 +147,8 @@ impl Registry {
         } else if current != number.to_string() {
             return Err(Failure::modified(&kind.resource(), &place.name));
         }
-        metadata_mut(new).set("resourceVersion", current.clone());
-        Ok(number == 0 || !is_put)
+        metadata_mut(new).set("resourceVersion", current);
+        Ok(())
     }
 
     /// Stores the new object in place of `stored`, unless something that it follows from has changed.
@@ -187,7 +172,11 @@ impl Registry {
         by.asker().check_time()?;
         if super::delete::is_due(kind, &new) {
             let removed = self.db.remove(&place.resource_key(), &place.key(), stored.revision());
-            return Ok(removed.map(|_| Served::value(kind, new)));
+            return Ok(match removed {
+                // Another request has removed it; the client of this one wanted nothing else.
+                Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
+                Err(refused) => Err(refused),
+            });
         }
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);

@@ -8,6 +8,7 @@ use crate::kinds::Kind;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 use crate::request::{Asker, Part};
+use crate::validate::is_printable;
 
 /// Who owns what the server itself writes.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
@@ -114,7 +115,7 @@ impl<'a> Writer<'a> {
 fn from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     let mut kept = String::new();
-    for c in name.chars().filter(|c| !c.is_control()) {
+    for c in name.chars().filter(|c| is_printable(*c)) {
         if kept.len() + c.len_utf8() > LONGEST_NAME {
             break;
         }

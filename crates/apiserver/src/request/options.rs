@@ -5,7 +5,7 @@ use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
 
 use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
-use crate::validate::{FaultReason, FieldFault, FieldFaults};
+use crate::validate::{FaultReason, FieldFault, FieldFaults, is_printable};
 
 /// The options of POST, PUT and PATCH.
 #[derive(Clone, Debug, Default)]
@@ -305,7 +305,7 @@ fn manager_faults(manager: &str) -> FieldFaults {
         let why = format!("Too long: may not be more than {LONGEST} bytes");
         faults.push(FieldFault::new(FaultReason::TooLong, "fieldManager", why));
     }
-    if let Some((at, c)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+    for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let why =
             format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), c as u32);
         faults.push(FieldFault::new(FaultReason::Invalid, "fieldManager", why));

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::activity::{ANSWER_GRACE, Activity, Answered, Heard};
+use super::framing;
 use super::front::Front;
 use super::heads::{Heads, NoRoom};
 use super::streams::{self, Streams};
@@ -114,9 +115,13 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (front, slot, requests) = (front.clone(), slot.clone(), requests.clone());
         let (version, open) = (request.version(), requests.open(&request));
+        let refusal = framing::refusal(&request);
         async move {
             // The connection ends; a stream of HTTP/2 is reset.
             let open = open?;
+            if let Some(refusal) = refusal {
+                return Ok(refusal.map(|body| Answered::new(body, open, version)));
+            }
             let (response, socket) = front
                 .respond(request, |deadline| {
                     streams::answer_by(deadline.at());

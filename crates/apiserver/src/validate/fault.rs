@@ -37,6 +37,8 @@ pub(crate) enum FaultReason {
     TypeInvalid,
     /// What the value names does not exist.
     NotFound,
+    /// The value could not be checked.
+    Internal,
 }
 
 impl FaultReason {
@@ -52,6 +54,7 @@ impl FaultReason {
             Self::TooMany => "FieldValueTooMany",
             Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
         }
     }
 }

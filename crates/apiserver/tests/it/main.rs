@@ -14,6 +14,7 @@ mod events;
 mod eviction;
 mod faults;
 mod fields;
+mod framing;
 mod fresh;
 mod fuzz;
 mod garbage;

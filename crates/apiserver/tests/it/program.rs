@@ -83,6 +83,20 @@ fn tokens_without_tls_are_warned_of_since_gos_clients_send_none_over_plain_http(
 }
 
 #[test]
+fn the_soft_limit_of_open_files_does_not_bound_connections() {
+    const CONNECTIONS: usize = 100;
+    let limited = format!("ulimit -S -n 64; exec {}", env!("CARGO_BIN_EXE_pintle-apiserver"));
+    let (_program, url) = Program::run(Command::new("sh").args(["-c", &limited]));
+    let connect = |_| TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    for mut socket in (0..CONNECTIONS).map(connect).collect::<Vec<_>>() {
+        write!(socket, "GET /version HTTP/1.1\r\nHost: a\r\n\r\n").expect("a request");
+        let mut status = [0; 12];
+        socket.read_exact(&mut status).expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+}
+
+#[test]
 fn manifests_and_definitions_are_loaded_and_all_is_kept_in_a_snapshot() {
     let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");

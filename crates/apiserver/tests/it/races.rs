@@ -10,7 +10,7 @@ use pintle_json::{Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Answer, CONFIG_MAPS, PATIENCE, call, delete, get};
+use crate::support::{Answer, CONFIG_MAPS, PATIENCE, call, delete, get, read, send};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -66,6 +66,29 @@ async fn an_address_and_a_port_that_many_ask_for_go_to_one() {
         let answers = together(20, make).await;
         assert_eq!(created(&answers), 1, "{spec}");
         assert!(answers.iter().all(|answer| matches!(answer.code, 201 | 422)), "{spec}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_of_eight_concurrent_applies_of_a_new_object_is_merged() {
+    const NAMES: usize = 60;
+    const APPLIERS: usize = 8;
+    let server = server().await;
+    let apply = |number: usize| {
+        let (server, name, by) = (server.clone(), number / APPLIERS, number % APPLIERS);
+        async move {
+            let path = format!("{CONFIG_MAPS}/m{name}?fieldManager=m{by}");
+            let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{name}")}});
+            object["data"][&format!("k{by}")] = "x".into();
+            let media = [("content-type", "application/apply-patch+yaml")];
+            read(send(&server, Method::PATCH, &path, &media, object.to_string()).await).await
+        }
+    };
+    let answers = together(NAMES * APPLIERS, apply).await;
+    assert_eq!(created(&answers), NAMES);
+    assert!(answers.iter().all(|answer| matches!(answer.code, 200 | 201)), "{answers:?}");
+    for item in get(&server, CONFIG_MAPS).await.body["items"].as_array().expect("a list") {
+        assert_eq!(item["data"].as_object().map(|data| data.len()), Some(APPLIERS), "{item}");
     }
 }
 

@@ -145,3 +145,67 @@ async fn a_balancer_with_local_traffic_has_a_health_check_port_for_as_long_as_it
     cluster["spec"].set("externalTrafficPolicy", "Cluster");
     assert_eq!(put(&server, &cluster).await.body["spec"].get("healthCheckNodePort"), None);
 }
+
+#[tokio::test]
+async fn families_and_addresses_of_a_service_fit_a_cluster_of_ipv4() {
+    let server = server().await;
+    let post = async |spec: Json| {
+        let mut service = json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}});
+        spec.as_object().into_iter().flatten().for_each(|(key, value)| service["spec"][key] = value.clone());
+        call(&server, Method::POST, &format!("{SERVICES}?dryRun=All"), service).await
+    };
+    for (spec, fields) in [
+        (json!({"clusterIP": "::1"}), vec!["spec.clusterIPs[0]"]),
+        (json!({"clusterIPs": ["::1"]}), vec!["spec.clusterIPs"]),
+        (json!({"ipFamilies": ["IPv6"]}), vec!["spec.ipFamilies[0]"]),
+        (json!({"ipFamilies": ["IPv4", "IPv6"]}), vec!["spec.ipFamilyPolicy"]),
+        (json!({"ipFamilyPolicy": "RequireDualStack"}), vec!["spec.ipFamilyPolicy"]),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
+            vec!["spec.ipFamilyPolicy", "spec.ipFamilies[0]"],
+        ),
+        // Nothing else is told of a Service whose families or addresses are wrong.
+        (json!({"ipFamilyPolicy": "RequireDualStack", "sessionAffinity": "x"}), vec!["spec.ipFamilyPolicy"]),
+        (json!({"clusterIP": "1.2.3.4", "ports": []}), vec!["spec.clusterIPs"]),
+        (json!({"clusterIP": "10.0.0.0"}), vec!["spec.clusterIPs"]),
+        (json!({"clusterIP": "10.0.0.255"}), vec!["spec.clusterIPs"]),
+        (json!({"clusterIP": "010.0.0.9"}), vec!["spec.clusterIPs[0]"]),
+        (json!({"clusterIP": "10.0.0.5", "ipFamilies": ["IPv6"]}), vec!["spec.clusterIPs[0]"]),
+        (json!({"clusterIP": "10.0.0.5", "clusterIPs": ["10.0.0.5", "10.0.0.6"]}), vec!["spec.clusterIPs"]),
+        (json!({"clusterIP": "None", "selector": {"a": "b"}, "ipFamilies": ["IPv6"]}), vec!["spec.ipFamilies[0]"]),
+    ] {
+        let answer = post(spec.clone()).await;
+        let causes = answer.body.list("/details/causes").map(|cause| cause.text("/field"));
+        assert_eq!((answer.code, causes.collect()), (422, fields), "{spec}: {:?}", answer.body);
+    }
+    // Without addresses and a selector, a Service may be of any family.
+    for (spec, families, policy) in [
+        (json!({}), json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        (json!({"ipFamilies": ["IPv6"]}), json!(["IPv6", "IPv4"]), "RequireDualStack"),
+        (json!({"ipFamilyPolicy": "SingleStack"}), json!(["IPv4"]), "SingleStack"),
+        (json!({"selector": {"a": "b"}}), json!(["IPv4"]), "SingleStack"),
+    ] {
+        let mut headless = spec.clone();
+        headless["clusterIP"] = "None".into();
+        let made = post(headless).await.body;
+        assert_eq!(
+            (&made["spec"]["ipFamilies"], &made["spec"]["ipFamilyPolicy"]),
+            (&families, &policy.into()),
+            "{spec}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn protocols_of_one_port_share_that_of_the_nodes_and_other_ports_do_not() {
+    let server = server().await;
+    let ports =
+        json!([{"name": "a", "port": 80}, {"name": "b", "port": 80, "protocol": "UDP"}, {"name": "c", "port": 81}]);
+    let service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
+    let given = node_ports(&service);
+    assert!(given[0] == given[1] && given[1] != given[2], "{given:?}");
+    let twice = json!([{"name": "a", "port": 80, "nodePort": 31000}, {"name": "b", "port": 81, "nodePort": 31000}]);
+    let service = json!({"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": twice}});
+    let refused = call(&server, Method::POST, SERVICES, service).await;
+    assert_eq!(refused.body["details"]["causes"][0]["field"], "spec.ports[1].nodePort", "{:?}", refused.body);
+}

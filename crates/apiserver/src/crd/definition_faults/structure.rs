@@ -20,7 +20,9 @@ const KEY_DEFAULT_AT_MOST: usize = 1024;
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldFaults {
     let path = At::Start(path);
     let mut faults = FieldFaults::default();
-    plain(schema, path, patterns, &mut faults);
+    if schema.is_true("/nullable") {
+        faults.tell(|| FieldFault::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
+    }
     let mut structural = FieldFaults::default();
     is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
@@ -32,6 +34,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
         default_values::all(schema, &structural, path, steps, &mut faults);
     }
     faults.extend(structural);
+    plain(schema, path, patterns, &mut faults);
     faults
 }
 
@@ -57,11 +60,12 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut Fiel
         faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
     }
     let type_name = schema.text("/type");
+    if !type_name.is_empty() && !TYPES.contains(&type_name) {
+        faults.tell(|| FieldFault::unsupported(path.member("type"), &type_name.into(), TYPES));
+    }
     if type_name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
         faults.tell(|| FieldFault::forbidden(path.member("type"), why));
-    } else if !type_name.is_empty() && !TYPES.contains(&type_name) {
-        faults.tell(|| FieldFault::unsupported(path.member("type"), &type_name.into(), TYPES));
     }
     if !schema["$schema"].is_null() {
         // Told of the whole, wherever it stands.
@@ -302,9 +306,6 @@ fn types_of_resource(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
 
 /// What the root of a resource may say of itself.
 fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
-    if schema.is_true("/nullable") {
-        faults.tell(|| FieldFault::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
-    }
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {

@@ -7,7 +7,7 @@ use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
 use crate::crd::validator::MOST_STEPS;
 use crate::object::doubles;
-use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, is_printable, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -27,8 +27,7 @@ pub(super) fn all(object: &Json) -> FieldFaults {
     for (at, version) in versions.iter().enumerate() {
         let name = version.text("/name");
         let path = format!("spec.versions[{at}]");
-        let why = name_faults(NameRule::OldLabel, name, false);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
+        faults.extend(name_fault(&format!("{path}.name"), name));
         faults.extend(deprecation(version, &path));
     }
     let names: Vec<_> = versions.iter().map(|version| version.text("/name")).collect();
@@ -43,12 +42,14 @@ pub(super) fn all(object: &Json) -> FieldFaults {
             "must have exactly one version marked as storage version",
         ));
     }
-    if let Some(first) = names.first() {
-        let why = name_faults(NameRule::OldLabel, first, false);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text("spec.version", first, why)));
-    }
+    faults.extend(names.first().filter(|first| !first.is_empty()).and_then(|first| name_fault("spec.version", first)));
     faults.extend(parts(&versions));
     faults
+}
+
+fn name_fault(field: &str, name: &str) -> Option<FieldFault> {
+    let why = name_faults(NameRule::OldLabel, name, false);
+    (!why.is_empty()).then(|| FieldFault::invalid_text(field, name, why.join(",")))
 }
 
 /// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
@@ -110,7 +111,7 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
         () if text.is_empty() => "must not be an empty string".into(),
         () if text.len() > WARNING_AT_MOST => format!("must be <= {WARNING_AT_MOST} characters, was {}", text.len()),
         () => {
-            let (at, c) = text.char_indices().find(|(_, c)| c.is_control())?;
+            let (at, c) = text.char_indices().find(|(_, c)| !is_printable(*c))?;
             format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
         }
     };

@@ -1,9 +1,10 @@
 //! DaemonSet.
 
-use super::{TEMPLATE, is_nothing, more_than_all, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, selector_changed, status_faults, workload_faults, workload_spec};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
+use crate::kinds::shares::{is_nothing, more_than_all, share_faults};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Part;
@@ -36,10 +37,12 @@ impl Strategy for DaemonSet {
                 if strategy.text("/type").is_empty() {
                     strategy.set("type", "RollingUpdate");
                 }
-                if strategy.text("/type") == "RollingUpdate"
+                let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
+                // To Go these are no pointers: where there is anything of it, there is a number.
+                if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
-                    rolling.set_default("maxUnavailable", 1);
+                    rolling.set_default("maxUnavailable", fewer);
                     rolling.set_default("maxSurge", 0);
                 }
             }
@@ -80,26 +83,13 @@ impl Strategy for DaemonSet {
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
         let strategy = object.text("/spec/updateStrategy/type");
-        let (fewer, more) =
-            ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
-        let rolls = strategy == "RollingUpdate";
-        let (still, eager) = (is_nothing(object, fewer), !is_nothing(object, more));
         Check::of(object)
             .also(workload_faults(object, "daemonset"))
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
                 let value = object["spec"]["updateStrategy"].clone();
                 FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
             })
-            .also([fewer, more].into_iter().filter(|_| rolls).filter_map(|share| more_than_all(object, share)))
-            .refuse(rolls && still && !eager, || {
-                let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
-                FieldFault::required(field, "cannot be 0 when maxSurge is 0")
-            })
-            .refuse(rolls && !still && eager, || {
-                let value = object.at(more).cloned().unwrap_or_default();
-                let field = "spec.updateStrategy.rollingUpdate.maxSurge";
-                FieldFault::invalid(field, &value, "may not be set when maxUnavailable is non-zero")
-            })
+            .also(if strategy == "RollingUpdate" { rolling_faults(object) } else { FieldFaults::default() })
             .done()
     }
 
@@ -141,6 +131,22 @@ impl Strategy for DaemonSet {
             table::selector(object.at("/spec/selector")).into(),
         ]
     }
+}
+
+/// Pods are replaced by being fewer for a while, or by being more, but not both.
+fn rolling_faults(object: &Json) -> FieldFaults {
+    const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+    const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
+    let (still, eager) = (is_nothing(object, FEWER), !is_nothing(object, MORE));
+    Check::of(object)
+        .also([FEWER, MORE].into_iter().filter_map(|share| share_faults(object, share)))
+        .also([FEWER, MORE].into_iter().filter_map(|share| more_than_all(object, share)))
+        .refuse(still && !eager, || FieldFault::required(FEWER, "cannot be 0 when maxSurge is 0"))
+        .refuse(!still && eager, || {
+            let value = &object["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
+            FieldFault::invalid(MORE, value, "may not be set when maxUnavailable is non-zero")
+        })
+        .done()
 }
 
 /// How often the template has changed, as an annotation says it.

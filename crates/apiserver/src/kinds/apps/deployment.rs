@@ -1,8 +1,9 @@
 //! Deployment.
 
-use super::{TEMPLATE, is_nothing, more_than_all, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, selector_changed, status_faults, workload_faults, workload_spec};
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
+use crate::kinds::shares::{is_nothing, more_than_all, share_faults};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::set_metadata;
@@ -78,14 +79,11 @@ impl Strategy for Deployment {
             }
             "Recreate" => {}
             "RollingUpdate" => {
-                let (fewer, more) =
-                    ("/spec/strategy/rollingUpdate/maxUnavailable", "/spec/strategy/rollingUpdate/maxSurge");
-                faults.extend(share_faults(object, fewer, &format!("{rolling}.maxUnavailable")));
-                faults.extend(share_faults(object, more, &format!("{rolling}.maxSurge")));
+                let (fewer, more) = (&*format!("{rolling}.maxUnavailable"), &*format!("{rolling}.maxSurge"));
+                faults.extend(share_faults(object, fewer).into_iter().chain(share_faults(object, more)));
                 if is_nothing(object, fewer) && is_nothing(object, more) {
-                    let value = object.at(fewer).cloned().unwrap_or_default();
-                    let why = "may not be 0 when `maxSurge` is 0";
-                    faults.push(FieldFault::invalid(format!("{rolling}.maxUnavailable"), &value, why));
+                    let value = &object["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
+                    faults.push(FieldFault::invalid(fewer, value, "may not be 0 when `maxSurge` is 0"));
                 }
                 faults.extend(more_than_all(object, fewer));
             }
@@ -144,20 +142,4 @@ impl Strategy for Deployment {
     fn reset_fields(&self, part: Part) -> Option<Reset> {
         (part == Part::Status).then_some(&[&["spec"], &["metadata", "labels"]])
     }
-}
-
-/// The faults of a share of replicas: a number or a percentage.
-fn share_faults(object: &Json, pointer: &str, field: &str) -> Option<FieldFault> {
-    let value = object.at(pointer)?;
-    let why = match value {
-        Json::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
-            "must be greater than or equal to 0"
-        }
-        Json::String(text) if text.strip_suffix('%').is_none_or(|share| share.parse::<u32>().is_err()) => {
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
-             validation is '[0-9]+%')"
-        }
-        _ => return None,
-    };
-    Some(FieldFault::invalid(field, value, why))
 }

@@ -16,6 +16,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
+    fn complete_empty(&self, object: &mut Json) {
+        object["spec"]["replicas"] = 0.into();
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
         template_warnings::written(object, old, TEMPLATE)
     }

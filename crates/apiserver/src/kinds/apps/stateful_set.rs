@@ -18,6 +18,10 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct StatefulSet;
 
 impl Strategy for StatefulSet {
+    fn complete_empty(&self, object: &mut Json) {
+        object["spec"]["replicas"] = 0.into();
+    }
+
     fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
         let (mut found, path) = match old {
             _ if part == Part::Status => return Vec::new(),

@@ -1,5 +1,7 @@
 //! Endpoints.
 
+use std::net::IpAddr;
+
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::{ip_faults, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
@@ -97,12 +99,11 @@ impl Strategy for Endpoints {
 
 fn address_faults<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
     let ip = address.object().text("/ip");
-    let wrong = ip_faults(ip, "").is_some();
+    let fault = ip_faults(ip, "ip");
+    let wrong = ip.parse::<IpAddr>().is_err();
     let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
     address
-        .refuse(wrong, || {
-            FieldFault::invalid_text("ip", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-        })
+        .refuse(fault.is_some(), || fault.unwrap_or_else(|| FieldFault::required("ip", "")))
         .name("hostname", NameRule::Label)
         .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
         .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))

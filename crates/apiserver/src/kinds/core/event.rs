@@ -44,11 +44,11 @@ impl Strategy for CoreEvent {
     }
 
     fn validate_create(&self, event: &Json) -> FieldFaults {
-        core_faults(event)
+        faults(event, "reportingComponent")
     }
 
     fn validate_update(&self, new: &Json, _: &Json, _: Part) -> FieldFaults {
-        namespace_faults(new)
+        faults(new, "reportingComponent")
     }
 
     fn checks_metadata_last(&self) -> bool {
@@ -149,18 +149,35 @@ fn namespace_faults(event: &Json) -> FieldFaults {
     }
 }
 
-/// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
-fn core_faults(event: &Json) -> FieldFaults {
+/// The faults of an event in its stored form, which both views share. An event with an `eventTime` follows the newer rules. `controller` is
+/// what the view calls the reporting controller.
+fn faults(event: &Json, controller: &str) -> FieldFaults {
+    let found = namespace_faults(event);
     if !event.has("/eventTime") {
-        return namespace_faults(event);
+        return found;
     }
-    let controller = event.text("/reportingComponent");
-    let why = qualified_name_faults(controller);
-    let check = Check::of(event).also(namespace_faults(event)).required("reportingComponent");
-    let check = why.iter().fold(check, |check, why| {
-        check.refuse(true, || FieldFault::invalid_text("reportingComponent", controller, why))
-    });
-    check.required("reportingInstance").required("action").required("reason").done()
+    let reporting = event.text("/reportingComponent");
+    let wrong = qualified_name_faults(reporting);
+    Check::of(event)
+        .also(found)
+        .refuse(reporting.is_empty(), || FieldFault::required(controller, ""))
+        .also(wrong.iter().map(|why| FieldFault::invalid_text(controller, reporting, why)))
+        .required("reportingInstance")
+        .also(too_long(event, "reportingInstance", TEXT_AT_MOST))
+        .required("action")
+        .also(too_long(event, "action", TEXT_AT_MOST))
+        .required("reason")
+        .also(too_long(event, "reason", TEXT_AT_MOST))
+        .also(too_long(event, "message", NOTE_AT_MOST))
+        .done()
+}
+
+const TEXT_AT_MOST: usize = 128;
+const NOTE_AT_MOST: usize = 1024;
+
+fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldFault> {
+    let long = event.text(&format!("/{key}")).len() > most;
+    long.then(|| FieldFault::invalid_text(key, "", format!("can have at most {most} characters")))
 }
 
 /// What the API says of the columns.

@@ -1,9 +1,10 @@
 //! Node.
 
+use super::pod::quantity_faults;
 use super::proxy;
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::is_cidr;
+use crate::kinds::network_rules::cidr_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};
@@ -11,7 +12,6 @@ use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault, FieldFaults, label_value_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
-use pintle_schema::quantity;
 use std::collections::HashSet;
 
 /// `v1` Node.
@@ -61,10 +61,7 @@ impl Strategy for Node {
 
     fn defaults(&self, object: &mut Json) {
         if let Some(spec) = object.member("spec") {
-            let first = spec.text("/podCIDR").to_owned();
-            if !first.is_empty() {
-                spec.set_default("podCIDRs", json!([first]));
-            }
+            complete_ranges(spec);
         }
         let Some(status) = object.member("status") else { return };
         if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
@@ -94,52 +91,23 @@ impl Strategy for Node {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
-        let mut faults = taint_faults(object);
-        for side in ["capacity", "allocatable"] {
-            for (name, amount) in object.members(&format!("/status/{side}")) {
-                let amount = amount.as_str().unwrap_or_default();
-                if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
-                    let why = "must be greater than or equal to 0";
-                    faults.push(FieldFault::invalid_text(format!("status.{side}.{name}"), amount, why));
-                }
-            }
-        }
-        for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            faults.push(FieldFault::invalid_text(format!("spec.podCIDRs[{at}]"), range, why));
-        }
-        faults
+        taint_faults(object).into_iter().chain(amount_faults(object)).chain(range_faults(object)).collect()
     }
 
+    /// The rules of any Node, but for a status, and those of a change, which look at taints and amounts once more.
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
-        let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
-        let (was, is) = (ranges(old), ranges(new));
-        let mut faults = self.validate_create(new);
-        if is.len() != was.len() && !was.is_empty() {
-            faults.push(FieldFault::forbidden("spec.podCIDRs", FIXED));
-        } else {
-            let changed = was.iter().zip(&is).filter(|(was, is)| was != is);
-            faults.extend(changed.map(|_| FieldFault::forbidden("spec.podCIDRs", FIXED)));
-        }
-        let provider = |node: &Json| node.text("/spec/providerID").to_owned();
-        if !provider(old).is_empty() && provider(old) != provider(new) {
-            let why = "node updates may not change providerID except from \"\" to valid";
-            faults.push(FieldFault::forbidden("spec.providerID", why));
-        }
-        if new.text("/spec/externalID") != old.text("/spec/externalID") {
-            faults.push(FieldFault::forbidden("spec.externalID", "may not be updated"));
-        }
+        let mut faults = if part == Part::Status { FieldFaults::default() } else { self.validate_create(new) };
+        faults.extend(amount_faults(new));
         let mut seen = HashSet::new();
         for (at, address) in new.list("/status/addresses").enumerate() {
             if !seen.insert(address) {
                 faults.push(FieldFault::duplicate(format!("status.addresses[{at}]"), address));
             }
         }
-        if part == Part::Object {
-            // Among the rules for any node, and again among those for a change.
-            faults.extend(taint_faults(new));
+        faults.extend(fixed_faults(new, old));
+        faults.extend(taint_faults(new));
+        if new.text("/spec/externalID") != old.text("/spec/externalID") {
+            faults.push(FieldFault::forbidden("spec.externalID", "may not be updated"));
         }
         faults
     }
@@ -197,15 +165,14 @@ impl Strategy for Node {
     }
 }
 
-fn roles(object: &Json) -> String {
-    let labels = object.members("/metadata/labels");
-    let role = |(key, value): (&Text, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
-        (Some(role), _) => Some(role.to_owned()),
-        (None, "kubernetes.io/role") => value.as_str().map(Into::into),
-        _ => None,
-    };
-    let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
-    if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+/// `podCIDR` is the first of the `podCIDRs`, and wins over it.
+fn complete_ranges(spec: &mut Json) {
+    let (first, told) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
+    match () {
+        () if told == first => {}
+        () if told.is_empty() => spec.set("podCIDR", first),
+        () => spec.set("podCIDRs", json!([told])),
+    }
 }
 
 /// The faults of the taints of a node, which are reported below its metadata.
@@ -213,7 +180,7 @@ fn taint_faults(object: &Json) -> FieldFaults {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let doubles = doubles(taints);
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    let all = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
+    let check = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
         let value = taint.object();
         let text = value.text("/value");
         let why = label_value_faults(text);
@@ -224,5 +191,67 @@ fn taint_faults(object: &Json) -> FieldFaults {
             FieldFault::new(FaultReason::Duplicate, "", message)
         })
     });
-    all.done()
+    check.done()
+}
+
+fn amount_faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    for side in ["capacity", "allocatable"] {
+        for (name, amount) in object.members(&format!("/status/{side}")) {
+            let amount = amount.as_str().unwrap_or_default();
+            faults.extend(quantity_faults(&format!("status.{side}.{name}"), name, amount));
+        }
+    }
+    faults
+}
+
+fn range_faults(object: &Json) -> FieldFaults {
+    const FIELD: &str = "spec.podCIDRs";
+    let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
+    let mut faults = FieldFaults::default();
+    for (at, range) in ranges.iter().enumerate() {
+        faults.extend(cidr_faults(range, &format!("{FIELD}[{at}]")));
+    }
+    let is_wrong = !faults.is_empty();
+    if ranges.len() > 1 && is_wrong {
+        let message = "Internal error: invalid PodCIDRs. failed to check with dual stack";
+        faults.push(FieldFault::new(FaultReason::Internal, FIELD, message));
+    }
+    let of_v6 = ranges.iter().filter(|range| range.contains(':')).count();
+    if ranges.len() > 2 || ranges.len() == 2 && (is_wrong || of_v6 != 1) {
+        let why = "may specify no more than one CIDR for each IP family";
+        faults.push(FieldFault::invalid(FIELD, &ranges.into(), why));
+    }
+    faults
+}
+
+/// What is set once and stays.
+fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
+    const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
+    let mut faults = FieldFaults::default();
+    let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
+    let (was, is) = (ranges(old), ranges(new));
+    if is.len() != was.len() && !was.is_empty() {
+        faults.push(FieldFault::forbidden("spec.podCIDRs", FIXED));
+    } else {
+        let changed = was.iter().zip(&is).filter(|(was, is)| was != is);
+        faults.extend(changed.map(|_| FieldFault::forbidden("spec.podCIDRs", FIXED)));
+    }
+    let provider = |node: &Json| node.text("/spec/providerID").to_owned();
+    if !provider(old).is_empty() && provider(old) != provider(new) {
+        let why = "node updates may not change providerID except from \"\" to valid";
+        faults.push(FieldFault::forbidden("spec.providerID", why));
+    }
+    faults
+}
+
+fn roles(object: &Json) -> String {
+    let labels = object.members("/metadata/labels");
+    let role = |(key, value): (&Text, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
+        (Some(role), _) => Some(role.to_owned()),
+        (None, "kubernetes.io/role") => value.as_str().map(Into::into),
+        _ => None,
+    };
+    let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
+    if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
 }

@@ -80,11 +80,12 @@ impl Strategy for PersistentVolume {
         let spec = &object["spec"];
         let capacity = spec.at("/capacity").filter(|capacity| !capacity.is_empty());
         let alone = spec.members("/capacity").all(|(name, _)| name == "storage");
-        let amounts = spec.members("/capacity").filter_map(|(name, amount)| {
-            let amount = amount.as_str()?;
-            let why = "must be greater than zero";
+        let amounts = spec.members("/capacity").flat_map(|(name, amount)| {
             let field = format!("spec.capacity[{name}]");
-            quantity::nanos(amount).filter(|nanos| *nanos <= 0).map(|_| FieldFault::invalid_text(field, amount, why))
+            let text = amount.as_str().unwrap_or_default();
+            let is_positive = quantity::nanos(text).is_none_or(|nanos| nanos > 0);
+            let wrong = || FieldFault::invalid_text(field.as_str(), text, "must be greater than zero");
+            pod::basic_amount_fault(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
         });
         let check = Check::at(spec, "spec")
             .required("accessModes")

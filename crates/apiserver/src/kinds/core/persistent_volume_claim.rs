@@ -3,6 +3,7 @@
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
+use crate::kinds::core::pod::{basic_amount_fault, quantity_faults, resource_key_faults};
 use crate::kinds::label_selector::selector_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
@@ -88,7 +89,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part != Part::Object {
-            return FieldFaults::default();
+            return status_faults(new);
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Json| {
@@ -263,4 +264,38 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     }
     let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
     Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
+}
+
+/// The faults of what a status says of the sizes of a claim.
+fn status_faults(claim: &Json) -> FieldFaults {
+    const ALLOCATED: &str = "status.allocatedResources";
+    const STATUSES: &str = "status.allocatedResourceStatuses";
+    const KNOWN: &[&str] = &[
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ];
+    let mut faults = FieldFaults::default();
+    for (name, amount) in claim.members("/status/capacity") {
+        let amount = amount.as_str().unwrap_or_default();
+        faults.extend(basic_amount_fault(&format!("status.capacity[{name}]"), amount));
+    }
+    for (name, status) in claim.members("/status/allocatedResourceStatuses") {
+        faults.extend(resource_key_faults(STATUSES, name));
+        if !status.as_str().is_some_and(|status| KNOWN.contains(&status)) {
+            faults.push(FieldFault::unsupported(STATUSES, &Json::from(name.as_str()), KNOWN));
+        }
+    }
+    for (name, amount) in claim.members("/status/allocatedResources") {
+        let (field, amount) = (format!("{ALLOCATED}[{name}]"), amount.as_str().unwrap_or_default());
+        let of_key = resource_key_faults(ALLOCATED, name);
+        match basic_amount_fault(&field, amount) {
+            _ if !of_key.is_empty() => faults.extend(of_key),
+            Some(fault) => faults.push(fault),
+            None => faults.extend(quantity_faults(&field, "storage", amount)),
+        }
+    }
+    faults
 }

@@ -9,6 +9,7 @@ mod environment;
 mod eviction;
 mod field_source;
 mod file_path;
+mod gated;
 mod handlers;
 mod mounts;
 mod mutable;
@@ -53,7 +54,8 @@ pub(in crate::kinds) use pod_warnings::plugin;
 pub(in crate::kinds) use port_names::port_name_faults;
 pub(in crate::kinds) use priority::SYSTEM_CLASSES;
 pub(in crate::kinds) use resource_amounts::{
-    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
+    basic_amount_fault, limit_faults, name_of_resource as resource_name_faults, quantity_faults,
+    resource_faults as container_resource_faults, resource_key_faults,
 };
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;

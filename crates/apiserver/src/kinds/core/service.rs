@@ -1,6 +1,7 @@
 //! Service.
 
 mod allocation;
+mod families;
 mod service_faults;
 mod traffic;
 
@@ -10,13 +11,14 @@ use pintle_json::{Json, json};
 
 use super::proxy;
 use crate::failure::{Failure, Outcome};
+use crate::kinds::network_rules::balanced_address_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::metadata;
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule};
 use jiff::Timestamp;
-use service_faults::{cluster_ip_faults, faults};
+use service_faults::faults;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]
@@ -73,105 +75,41 @@ impl Strategy for Service {
         drop_internal_policy(object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part != Part::Object {
-            return;
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, part: Part) {
+        if part == Part::Object {
+            drop_internal_policy(new);
         }
-        let was = old.text("/spec/type").to_owned();
-        let Some(spec) = new.member("spec") else { return };
-        let is = spec.text("/type").to_owned();
-        if was != "ExternalName" && is != "ExternalName" {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                let value = old.at(&format!("/spec/{key}")).cloned();
-                // A policy that is there, be it empty, is the one that is asked for.
-                let lacks = |value: &Json| value.is_null() || key != "ipFamilyPolicy" && value.is_empty();
-                if spec.get(key).is_none_or(lacks)
-                    && let Some(value) = value
-                {
-                    spec.set(key, value);
-                }
-            }
-            // Who changes one address changes the first of the list, too.
-            let address = spec.text("/clusterIP").to_owned();
-            if address != old.text("/spec/clusterIP")
-                && spec.get("clusterIPs") == old["spec"].get("clusterIPs")
-                && let Some(first) = spec.at_mut("/clusterIPs/0")
-            {
-                *first = address.into();
-            }
-        }
-        if gets_node_ports(&old["spec"]) && gets_node_ports(spec) {
-            keep_node_ports(spec, old);
-        }
-        let has = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
-        if has(&was) && !has(&is) {
-            let before: HashSet<&Json> = old.list("/spec/ports").filter_map(|port| port.get("nodePort")).collect();
-            if spec.list("/ports").filter_map(|port| port.get("nodePort")).all(|number| before.contains(number)) {
-                spec.items_mut("ports").for_each(|port| port.unset("nodePort"));
-            }
-        }
-        let checked = [&old["spec"], &*spec].map(allocation::needs_health_check);
-        let health_check = "healthCheckNodePort";
-        if checked == [true, true] && spec.integer("/healthCheckNodePort").unwrap_or(0) == 0 {
-            spec.set(health_check, old["spec"][health_check].clone());
-        }
-        if checked == [true, false] && spec.get(health_check) == old["spec"].get(health_check) {
-            spec.unset(health_check);
-        }
-        let policy = "externalTrafficPolicy";
-        if is_reachable(&old["spec"]) && !is_reachable(spec) && spec.get(policy) == old["spec"].get(policy) {
-            spec.unset(policy);
-        }
-        if was == "LoadBalancer" && is != "LoadBalancer" {
-            for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-                if spec.get(key) == old["spec"].get(key) {
-                    spec.unset(key);
-                }
-            }
-        }
-        if is == "ExternalName" {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                if spec.get(key) == old.at(&format!("/spec/{key}")) {
-                    spec.unset(key);
-                }
-            }
-        }
-        drop_internal_policy(new);
     }
 
+    /// Allocation comes before validation, and what it cannot give is all that is told. What the type has no use for goes only then.
     fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
         if part != Part::Object {
             return Ok(());
         }
-        let taken = allocation::taken(context.cluster, object, old);
-        let complete = allocation::allocate(context.cluster, object);
-        if taken.is_none() && complete.is_ok() {
-            return Ok(());
+        match old {
+            Some(old) => keep_allocated(object, old),
+            None => list_address(object),
         }
-        let otherwise = match old {
-            None => self.validate_create(object),
-            Some(old) => self.validate_update(object, old, part),
-        };
-        if !otherwise.is_empty() {
-            // The caller finds them too, and they come first.
-            return Ok(());
+        let faults = families::complete(object, old);
+        if !faults.is_empty() {
+            return Err(Failure::invalid_named("", "Service", metadata::name(object), faults));
         }
-        if let Some(fault) = taken {
-            return Err(Failure::invalid_named("", "Service", metadata::name(object), FieldFaults::from([fault])));
+        allocation::allocate(context.cluster, object, old)?;
+        if let Some(old) = old {
+            drop_unused(object, old);
         }
-        complete.map_err(Failure::internal)
+        Ok(())
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let found = faults(object);
-        if found.is_empty() { allocation::faults(object) } else { found }
+        faults(object)
     }
 
     fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
         if part == Part::Status {
-            return FieldFaults::default();
+            return status_faults(new, old);
         }
-        let mut found = FieldFaults::default();
+        let mut found = families::changes(new, old);
         let class = |service: &Json| service.at("/spec/loadBalancerClass").cloned().unwrap_or_default();
         let balanced = |service: &Json| service.text("/spec/type") == "LoadBalancer";
         if balanced(old) && balanced(new) && class(new) != class(old) {
@@ -184,12 +122,6 @@ impl Strategy for Service {
         // Once more than of a new one.
         found.extend(traffic::class_faults(new));
         found.extend(faults(new));
-        let kept = old.text("/spec/type") != "ExternalName" && new.text("/spec/type") != "ExternalName";
-        let (was, is) = (old.text("/spec/clusterIP"), new.text("/spec/clusterIP"));
-        if kept && !was.is_empty() && was != is && cluster_ip_faults(new).is_empty() {
-            let value = new.at("/spec/clusterIPs").cloned().unwrap_or_else(|| json!([is]));
-            found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
-        }
         found
     }
 
@@ -278,9 +210,96 @@ fn fields_to_warn_of(object: &Json) -> Vec<String> {
     found
 }
 
+/// Only a load balancer has addresses outside of the cluster.
+fn status_faults(new: &Json, old: &Json) -> FieldFaults {
+    let is_balanced = new.text("/spec/type") == "LoadBalancer";
+    if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
+        let why = "may only be used when `spec.type` is 'LoadBalancer'";
+        return FieldFaults::from([FieldFault::forbidden("status.loadBalancer.ingress", why)]);
+    }
+    balanced_address_faults(new, old)
+}
+
 fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     if object.get(key).is_none_or(Json::is_empty) {
         object.set(key, value);
+    }
+}
+
+/// An address that is given alone is the first of the list.
+fn list_address(service: &mut Json) {
+    if let Some(spec) = service.member("spec")
+        && !spec.text("/clusterIP").is_empty()
+        && spec["clusterIPs"].is_empty()
+    {
+        let address = spec["clusterIP"].clone();
+        spec.set("clusterIPs", json!([address]));
+    }
+}
+
+/// What was allocated stays where the new object says nothing of it, and the first address and the list of them follow each other.
+fn keep_allocated(new: &mut Json, old: &Json) {
+    let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
+    let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };
+    if !is_external(spec) && !is_external(was) {
+        for key in ["clusterIP", "clusterIPs"] {
+            if spec[key].is_empty() && !was[key].is_empty() {
+                spec.set(key, was[key].clone());
+            }
+        }
+    }
+    if spec.text("/clusterIP") == was.text("/clusterIP") {
+        if spec["clusterIPs"].is_empty() && !was["clusterIPs"].is_empty() {
+            spec.set("clusterIPs", was["clusterIPs"].clone());
+        }
+    } else if spec["clusterIPs"] == was["clusterIPs"] {
+        match spec["clusterIP"].clone() {
+            address if address.is_empty() => spec.unset("clusterIPs"),
+            address => spec.set("clusterIPs", json!([address])),
+        }
+    }
+    if gets_node_ports(was) && gets_node_ports(spec) {
+        keep_node_ports(spec, old);
+    }
+    let is_checked = [was, &*spec].map(allocation::needs_health_check);
+    if is_checked == [true, true] && spec.integer("/healthCheckNodePort").unwrap_or(0) == 0 {
+        spec.set("healthCheckNodePort", was["healthCheckNodePort"].clone());
+    }
+}
+
+/// Drops what the type has no more use for, unless the client has changed it: then it is refused.
+fn drop_unused(new: &mut Json, old: &Json) {
+    let was = old.text("/spec/type").to_owned();
+    let Some(spec) = new.member("spec") else { return };
+    let is = spec.text("/type").to_owned();
+    if gets_node_ports(&old["spec"]) && !gets_node_ports(spec) {
+        let before: HashSet<&Json> = old.list("/spec/ports").filter_map(|port| port.get("nodePort")).collect();
+        if spec.list("/ports").filter_map(|port| port.get("nodePort")).all(|number| before.contains(number)) {
+            spec.items_mut("ports").for_each(|port| port.unset("nodePort"));
+        }
+    }
+    let is_checked = [&old["spec"], &*spec].map(allocation::needs_health_check);
+    let health_check = "healthCheckNodePort";
+    if is_checked == [true, false] && spec.get(health_check) == old["spec"].get(health_check) {
+        spec.unset(health_check);
+    }
+    let policy = "externalTrafficPolicy";
+    if is_reachable(&old["spec"]) && !is_reachable(spec) && spec.get(policy) == old["spec"].get(policy) {
+        spec.unset(policy);
+    }
+    if was == "LoadBalancer" && is != "LoadBalancer" {
+        for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            if spec.get(key) == old["spec"].get(key) {
+                spec.unset(key);
+            }
+        }
+    }
+    if is == "ExternalName" {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if spec.get(key) == old.at(&format!("/spec/{key}")) {
+                spec.unset(key);
+            }
+        }
     }
 }
 

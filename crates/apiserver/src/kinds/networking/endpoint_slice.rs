@@ -1,7 +1,9 @@
 //! EndpointSlice, which is of a group of its own.
 
 use crate::kinds::check::{Check, immutable};
-use crate::kinds::network_rules::{PROTOCOLS, is_of_this_server, special_address};
+use crate::kinds::network_rules::{
+    PROTOCOLS, domain_faults, ip_faults, is_of_this_server, special_address, strict_ip_faults,
+};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::object::{differ_outside, doubles};
@@ -9,7 +11,6 @@ use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults, name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
-use std::net::IpAddr;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
@@ -67,38 +68,15 @@ impl Strategy for EndpointSlice {
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {
-        let kind = object.text("/addressType").to_owned();
-        let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
-        let doubles = doubles(names.iter());
-        let mut addresses = Vec::new();
-        for (at, endpoint) in object.list("/endpoints").enumerate() {
-            let all = endpoint.texts("/addresses").enumerate();
-            for (nth, address) in all.filter(|(_, address)| !is_of_this_server(object, address)) {
-                addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
-            }
-        }
-        Check::of(object)
-            .required("addressType")
-            .one_of("addressType", &["FQDN", "IPv4", "IPv6"])
-            .each("endpoints", |endpoint, _| {
-                endpoint
-                    .required_because("addresses", "must contain at least 1 address")
-                    .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
-                    .inside("hostname", |name| name.whole_is(NameRule::Label))
-                    .inside("hints", |hints| hint_faults(hint_faults(hints, "forZones"), "forNodes"))
-            })
-            .also(addresses)
-            .each("ports", |port, at| {
-                port.name("name", NameRule::Label)
-                    .refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
-                    .known("protocol", PROTOCOLS)
-                    .inside("appProtocol", |protocol| protocol.whole_is_qualified())
-            })
-            .done()
+        port_faults(object).into_iter().chain(endpoint_faults(object)).collect()
     }
 
+    /// Endpoints that stay as they were are let pass.
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
+        let mut faults = port_faults(new);
+        if new["endpoints"] != old["endpoints"] {
+            faults.extend(endpoint_faults(new));
+        }
         faults.extend(immutable(new, old, &["addressType"]));
         faults
     }
@@ -122,9 +100,61 @@ impl Strategy for EndpointSlice {
     }
 }
 
+const ENDPOINTS_AT_MOST: usize = 1_000;
+const ADDRESSES_AT_MOST: usize = 100;
+const PORTS_AT_MOST: usize = 20_000;
+const HINTS_AT_MOST: usize = 8;
+
+/// The faults of the type of the addresses, and of the ports.
+fn port_faults(object: &Json) -> FieldFaults {
+    let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
+    let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
+    if names.len() > PORTS_AT_MOST {
+        return check.also([FieldFault::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
+    }
+    let doubles = doubles(names.iter());
+    let check = check.each("ports", |port, at| {
+        port.name("name", NameRule::Label)
+            .refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
+            .known("protocol", PROTOCOLS)
+            .inside("appProtocol", |protocol| protocol.whole_is_qualified())
+    });
+    check.done()
+}
+
+fn endpoint_faults(object: &Json) -> FieldFaults {
+    let count = object.list("/endpoints").count();
+    if count > ENDPOINTS_AT_MOST {
+        return FieldFaults::from([FieldFault::too_many("endpoints", count, ENDPOINTS_AT_MOST)]);
+    }
+    let kind = object.text("/addressType");
+    let check = Check::of(object).each("endpoints", |endpoint, at| {
+        let value = endpoint.object();
+        let count = value.list("/addresses").count();
+        let path = format!("endpoints[{at}].addresses");
+        let others = value.texts("/addresses").enumerate().filter(|(_, address)| !is_of_this_server(object, address));
+        endpoint
+            .required_because("addresses", "must contain at least 1 address")
+            .refuse(count > ADDRESSES_AT_MOST, || FieldFault::too_many("addresses", count, ADDRESSES_AT_MOST))
+            .also(others.flat_map(|(nth, address)| address_faults(kind, address, &path, nth)))
+            .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
+            .inside("hostname", |name| name.whole_is(NameRule::Label))
+            .inside("hints", |hints| {
+                let many = hints.object().list("/forZones").count() > HINTS_AT_MOST;
+                let hints = hint_faults(hints, "forZones");
+                if many { hints } else { hint_faults(hints, "forNodes") }
+            })
+    });
+    check.done()
+}
+
 /// For whom an endpoint is meant, each once.
 fn hint_faults<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
+    let count = object.list(&format!("/{list}")).count();
+    if count > HINTS_AT_MOST {
+        return hints.refuse(true, || FieldFault::too_many(list, count, HINTS_AT_MOST));
+    }
     let doubles = doubles(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
     hints.each(list, |hint, at| {
         let name = hint.object().text("/name");
@@ -140,18 +170,17 @@ fn hint_faults<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
 fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> FieldFaults {
     let field = format!("{path}[{at}]");
     let mut faults = FieldFaults::default();
-    if !matches!(kind, "IPv4" | "IPv6") {
-        return faults;
+    match kind {
+        "IPv4" => faults.extend(ip_faults(address, &field)),
+        "IPv6" => faults.extend(strict_ip_faults(address, &field)),
+        "FQDN" => return domain_faults(address, &field).into_iter().collect(),
+        _ => return faults,
     }
-    let Ok(read) = address.parse::<IpAddr>() else {
-        const WHY: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        faults.push(FieldFault::invalid_text(field, address, WHY));
-        return faults;
-    };
-    let other = if kind == "IPv4" { read.is_ipv6() } else { read.is_ipv4() };
-    if other {
-        faults.push(FieldFault::invalid_text(path, address, format!("must be an {kind} address")));
+    if faults.is_empty() {
+        if address.contains(':') != (kind == "IPv6") {
+            faults.push(FieldFault::invalid_text(path, address, format!("must be an {kind} address")));
+        }
+        faults.extend(special_address(address, &field));
     }
-    faults.extend(special_address(address, &field));
     faults
 }

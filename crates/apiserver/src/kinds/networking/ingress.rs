@@ -3,6 +3,7 @@
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_faults;
+use crate::kinds::network_rules::balanced_address_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::request::Part;
@@ -62,8 +63,11 @@ impl Strategy for Ingress {
         Ok(())
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
+        match part {
+            Part::Status => balanced_address_faults(new, old),
+            _ => self.validate_create(new),
+        }
     }
 
     fn validate_create(&self, object: &Json) -> FieldFaults {

@@ -3,7 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_faults;
 use crate::kinds::label_selector::selector_faults;
-use crate::kinds::network_rules::is_cidr;
+use crate::kinds::network_rules::{cidr_faults, is_cidr};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
 use crate::request::Part;
@@ -122,23 +122,20 @@ fn peer_faults(peer: Check<'_>) -> Check<'_> {
 }
 
 fn block_faults(block: Check<'_>) -> Check<'_> {
-    const FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let object = block.object();
     let range = object.text("/cidr");
-    let block = block
-        .required("cidr")
-        .refuse(!range.is_empty() && !is_cidr(range), || FieldFault::invalid_text("cidr", range, FORM));
+    let path = block.path("cidr");
+    let block = block.required("cidr").also(cidr_faults(range, &path).filter(|_| !range.is_empty()));
     if !is_cidr(range) {
         return block;
     }
     object.texts("/except").enumerate().fold(block, |block, (at, except)| {
         let field = format!("except[{at}]");
         let odd = !is_cidr(except);
-        block
-            .refuse(odd, || FieldFault::invalid_text(field.as_str(), except, FORM))
-            .refuse(!odd && !lies_within(except, range), || {
-                FieldFault::invalid_text(field.as_str(), except, "must be a strict subset of `cidr`")
-            })
+        let fault = cidr_faults(except, &block.path(&field));
+        block.also(fault).refuse(!odd && !lies_within(except, range), || {
+            FieldFault::invalid_text(field.as_str(), except, "must be a strict subset of `cidr`")
+        })
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use super::{CoreEvent, namespace_faults};
+use super::{CoreEvent, faults};
 use crate::kinds::check::Check;
 use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
@@ -54,12 +54,12 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = common_faults(new);
+        let mut found = faults(&stored_event(new), "reportingController");
         if new.get("series") != old.get("series") {
-            faults.extend(series_faults(new));
+            found.extend(series_faults(new));
         }
-        faults.extend(fixed_faults(new, old));
-        faults
+        found.extend(fixed_faults(new, old));
+        found
     }
 
     fn is_report(&self) -> bool {
@@ -125,14 +125,14 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
 
 /// The faults of a new event of `events.k8s.io`, told by the names of the core group.
 fn new_faults(event: &Json) -> FieldFaults {
-    let mut faults = common_faults(event);
-    faults.extend(series_faults(event));
+    let mut found = faults(&stored_event(event), "reportingController");
+    found.extend(series_faults(event));
     let kind = event.text("/type");
     if !event.has("/eventTime") {
-        faults.push(FieldFault::required("eventTime", ""));
+        found.push(FieldFault::required("eventTime", ""));
     }
     if !matches!(kind, "Normal" | "Warning") {
-        faults.push(FieldFault::invalid_text("type", "", format!("has invalid value: {kind}")));
+        found.push(FieldFault::invalid_text("type", "", format!("has invalid value: {kind}")));
     }
     for (key, told) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -141,34 +141,10 @@ fn new_faults(event: &Json) -> FieldFaults {
         ("deprecatedSource", "source"),
     ] {
         if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
-            faults.push(FieldFault::invalid_text(told, "", "needs to be unset"));
+            found.push(FieldFault::invalid_text(told, "", "needs to be unset"));
         }
     }
-    faults
-}
-
-/// What holds of new and of changed events; of those without a time of their own, little.
-fn common_faults(event: &Json) -> FieldFaults {
-    const NOTE_AT_MOST: usize = 1024;
-    let stored = stored_event(event);
-    let faults = namespace_faults(&stored);
-    if !event.has("/eventTime") {
-        return faults;
-    }
-    Check::of(event)
-        .also(faults)
-        .required("reportingController")
-        .qualified("reportingController")
-        .required("reportingInstance")
-        .also(too_long(event, "reportingInstance"))
-        .required("action")
-        .also(too_long(event, "action"))
-        .required("reason")
-        .also(too_long(event, "reason"))
-        .refuse(event.text("/note").len() > NOTE_AT_MOST, || {
-            FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
-        })
-        .done()
+    found
 }
 
 fn series_faults(event: &Json) -> FieldFaults {
@@ -183,29 +159,27 @@ fn series_faults(event: &Json) -> FieldFaults {
         .done()
 }
 
-/// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
-fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
-    let fields = [
-        ("regarding", "involvedObject"),
-        ("reason", "reason"),
-        ("reason", "reason"),
-        ("note", "message"),
-        ("type", "type"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingController", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
-        ("eventTime", "eventTime"),
-    ];
-    let changed = fields.iter().filter(|(key, _)| new.get(key) != old.get(key));
-    let fault = |(key, told): &(&str, &str)| {
-        FieldFault::invalid(*told, new.get(key).unwrap_or(&Json::Null), "field is immutable")
-    };
-    changed.map(fault).collect()
-}
+/// What no update of an event of `events.k8s.io` changes, by the names of the core group. Reasons are told twice.
+const FIXED: &[&str] = &[
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "reason",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
 
-fn too_long(event: &Json, key: &str) -> Option<FieldFault> {
-    const AT_MOST: usize = 128;
-    let long = event.text(&format!("/{key}")).len() > AT_MOST;
-    long.then(|| FieldFault::invalid_text(key, "", format!("can have at most {AT_MOST} characters")))
+fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
+    let (new, old) = (stored_event(new), stored_event(old));
+    let changed = FIXED.iter().filter(|key| new[**key] != old[**key]);
+    let told = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
+    changed.map(|key| FieldFault::invalid(told(key), &new[*key], "field is immutable")).collect()
 }

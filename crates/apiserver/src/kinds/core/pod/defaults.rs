@@ -28,6 +28,19 @@ pub(super) fn pod(pod: &mut Json) {
         }
     }
     pod_spec(spec);
+    if spec.is_true("/hostNetwork") {
+        for key in ["containers", "initContainers"] {
+            spec.items_mut(key).for_each(fill_host_ports);
+        }
+    }
+}
+
+/// A pod on the network of its node has its ports there. Templates leave that to the pods that are made of them.
+fn fill_host_ports(container: &mut Json) {
+    for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
+        let number = port["containerPort"].clone();
+        port.set("hostPort", number);
+    }
 }
 
 /// Fills in a template of pods: its metadata are always there.
@@ -63,10 +76,9 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
         spec.set("serviceAccountName", account.clone());
         spec.set("serviceAccount", account);
     }
-    let host_network = spec.is_true("/hostNetwork");
     for key in CONTAINERS {
         for container in spec.items_mut(key) {
-            fill_container(container, host_network && key != "ephemeralContainers");
+            fill_container(container);
         }
     }
     for volume in spec.items_mut("volumes") {
@@ -74,7 +86,7 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
     }
 }
 
-fn fill_container(container: &mut Json, host_network: bool) {
+fn fill_container(container: &mut Json) {
     container.set_default("resources", json!({}));
     container.set_default("terminationMessagePath", "/dev/termination-log");
     container.set_default("terminationMessagePolicy", "File");
@@ -84,10 +96,6 @@ fn fill_container(container: &mut Json, host_network: bool) {
     }
     for port in container.items_mut("ports") {
         port.set_default("protocol", "TCP");
-        if host_network {
-            let number = port["containerPort"].clone();
-            port.set_default("hostPort", number);
-        }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(key) {

@@ -1,11 +1,11 @@
 //! What an update of a pod, or of one of its subresources, may change.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 
 use pintle_json::{Json, json};
 
-use super::{quality, spec};
+use super::{gated, quality, spec};
+use crate::kinds::network_rules::ip_faults;
 use crate::object::{put_back, put_back_all_but};
 use crate::request::Part;
 use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
@@ -103,34 +103,47 @@ fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
 fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     let mut faults = spec::pod(new);
     for key in ["containers", "initContainers"] {
-        let count = |pod: &Json| pod.list(&format!("/spec/{key}")).count();
-        if count(new) != count(old) {
+        let images = |pod: &Json| {
+            pod.list(&format!("/spec/{key}")).map(|container| container.text("/image").to_owned()).collect::<Vec<_>>()
+        };
+        let images_of = (images(new), images(old));
+        if images_of.0.len() != images_of.1.len() {
             let why = "pod updates may not add or remove containers";
             faults.push(FieldFault::forbidden(format!("spec.{key}"), why));
             return faults;
         }
-    }
-    // An image is looked at as what may change, and once more as what every container has.
-    for key in ["containers", "initContainers"] {
-        let containers =
-            new.list(&format!("/spec/{key}")).map(|container| container.text("/image")).enumerate().collect::<Vec<_>>();
-        for (at, _) in containers.iter().filter(|(_, image)| image.is_empty()) {
-            faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
+        // An image is looked at as what may change, and once more as what every container has.
+        for (at, image) in images_of.0.iter().enumerate() {
+            let field = format!("spec.{key}[{at}].image");
+            if image.is_empty() {
+                faults.push(FieldFault::required(field.as_str(), ""));
+            }
+            if image.trim() != image {
+                faults.push(FieldFault::invalid_text(field, image, "must not have leading or trailing whitespace"));
+            }
         }
     }
-    let gates: HashSet<&Json> = old.list("/spec/schedulingGates").collect();
-    for (at, gate) in new.list("/spec/schedulingGates").enumerate() {
-        if !gates.contains(gate) {
-            let why = "only deletion is allowed, but found new scheduling gate";
-            faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
-        }
+    let (deadline, is_over) = deadline_fault(new, old);
+    faults.extend(deadline);
+    if is_over {
+        return faults;
     }
-    // While a pod is gated, where it may run can be narrowed down.
-    let narrowed = !gates.is_empty() && narrows(new, old);
     let tolerations: HashSet<Json> = new.list("/spec/tolerations").map(without_seconds).collect();
     if !old.list("/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         faults.push(FieldFault::forbidden("spec.tolerations", why));
+    }
+    let gates: HashSet<&str> = old.list("/spec/schedulingGates").map(|gate| gate.text("/name")).collect();
+    for (at, gate) in new.list("/spec/schedulingGates").map(|gate| gate.text("/name")).enumerate() {
+        if !gates.contains(gate) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+        }
+    }
+    // While a pod is gated, where it may run can be narrowed down.
+    let is_gated = !gates.is_empty();
+    if is_gated {
+        faults.extend(gated::faults(new, old));
     }
     let fixed = |pod: &Json| {
         let mut spec = pod["spec"].clone();
@@ -140,37 +153,31 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
         for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
             spec.set(key, Json::Null);
         }
-        if narrowed {
-            spec.set("nodeSelector", Json::Null);
+        if is_gated {
+            gated::forget(&mut spec);
         }
         spec
     };
     let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
-    let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
-    if let Some(after) = deadline(new).filter(|after| !(0..=i64::from(i32::MAX)).contains(after)) {
-        let why = "must be between 0 and 2147483647, inclusive";
-        faults.push(FieldFault::invalid("spec.activeDeadlineSeconds", &after.into(), why));
-        return faults;
-    }
-    if let Some(before) = deadline(old) {
-        let field = "spec.activeDeadlineSeconds";
-        match deadline(new) {
-            None => faults.push(FieldFault::invalid(
-                field,
-                &Json::Null,
-                "must not update from a positive integer to nil value",
-            )),
-            Some(after) if after > before => {
-                faults.push(FieldFault::invalid(field, &after.into(), "must be less than or equal to previous value"));
-            }
-            Some(_) => {}
-        }
-    }
     if fixed(new) != fixed(old) || grace_changed {
         faults.push(FieldFault::forbidden("spec", FIXED));
     }
     faults
+}
+
+/// The fault of a deadline that grows, and whether nothing else is looked at then.
+fn deadline_fault(new: &Json, old: &Json) -> (Option<FieldFault>, bool) {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    const RANGE: &str = "must be between 0 and 2147483647, inclusive";
+    let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
+    let (why, is_over) = match (deadline(new), deadline(old)) {
+        (None, Some(_)) => ("must not update from a positive integer to nil value", false),
+        (Some(after), _) if !(0..=i64::from(i32::MAX)).contains(&after) => (RANGE, true),
+        (Some(after), Some(before)) if after > before => ("must be less than or equal to previous value", true),
+        _ => return (None, false),
+    };
+    (Some(FieldFault::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
 /// The items of a list by their names; of several of a name, the first.
@@ -180,12 +187,6 @@ fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
         found.entry(item.text("/name")).or_insert(item);
     }
     found
-}
-
-/// Whether the node selector keeps all that it had.
-fn narrows(new: &Json, old: &Json) -> bool {
-    let mut before = old.members("/spec/nodeSelector");
-    before.all(|(key, value)| new.at("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
 }
 
 fn without_seconds(toleration: &Json) -> Json {
@@ -231,10 +232,7 @@ fn status_faults(new: &Json, old: &Json) -> FieldFaults {
     }
     for (at, address) in new.list("/status/podIPs").enumerate() {
         let address = address.text("/ip");
-        if address.parse::<IpAddr>().is_err() {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            faults.push(FieldFault::invalid_text(format!("status.podIPs[{at}]"), address, why));
-        }
+        faults.extend(ip_faults(address, &format!("status.podIPs[{at}]")));
     }
     faults
 }

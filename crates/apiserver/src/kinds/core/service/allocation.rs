@@ -1,11 +1,12 @@
 //! The addresses and the node ports of Services: who has which, and who gets one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 use pintle_json::{Json, json};
 
+use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::object::metadata;
 use crate::validate::{FieldFault, FieldFaults};
@@ -49,122 +50,132 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// The first address or port that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made
-/// anew under a name that is there already is told of its address before its name.
-pub(super) fn taken(cluster: &dyn Cluster, object: &Json, old: Option<&Json>) -> Option<FieldFault> {
-    let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
-    let is_claimed = |claim: String| cluster.holder(&claim).is_some();
-    if let Some(address) =
-        addresses(object).find(|address| !own.contains(address) && is_claimed(address_claim(*address)))
-    {
-        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
-        return Some(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
-    }
-    let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    object.list("/spec/ports").enumerate().find_map(|(at, port)| {
-        let number = port.integer("/nodePort").filter(|number| *number != 0)?;
-        (!own.contains(&number) && is_claimed(node_port_claim(number)))
-            .then(|| FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), ALLOCATED))
-    })
-}
-
-/// Gives the Service the addresses and ports that it lacks; fails if there are no more.
-pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json) -> Result<(), String> {
-    let kind = object.text("/spec/type").to_owned();
-    if kind == "ExternalName" {
+/// Gives the Service the addresses and ports that it lacks, and checks those that it asks for and does not have yet. The first that it cannot
+/// get fails the request.
+pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
+    if object.text("/spec/type") == "ExternalName" {
         return Ok(());
     }
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
-    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
-    let Some(spec) = object.member("spec") else { return Ok(()) };
-    let mut address = spec.text("/clusterIP").to_owned();
-    // A list without its first is refused later.
-    if address.is_empty() && !spec.has("/clusterIPs/0") {
-        // The first is that of the Service `kubernetes`, which comes back when it is deleted.
-        let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| is_free(address_claim((*ip).into())));
-        address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();
+    let old = old.filter(|old| old.text("/spec/type") != "ExternalName");
+    if old.is_none() {
+        allocate_address(cluster, object)?;
     }
-    if !address.is_empty() {
-        spec.set("clusterIP", address.clone());
-        spec.set_default("clusterIPs", json!([address]));
+    if wants_node_ports(object) {
+        allocate_node_ports(cluster, object, old)?;
     }
-    let headless = address == "None" && spec.get("selector").is_none_or(Json::is_empty);
-    if headless && !spec.has("/ipFamilyPolicy") && spec.get("ipFamilies").is_none_or(Json::is_empty) {
-        spec.set("ipFamilies", json!(["IPv4", "IPv6"]));
-        spec.set("ipFamilyPolicy", "RequireDualStack");
-    }
-    if spec.get("ipFamilies").is_none_or(Json::is_empty) {
-        spec.set("ipFamilies", json!(["IPv4"]));
-    }
-    spec.set_default("ipFamilyPolicy", "SingleStack");
-    let health_check = needs_health_check(spec);
-    let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } }))
-        .chain(health_check_port(&json!({ "spec": { "healthCheckNodePort": spec["healthCheckNodePort"] } })))
-        .collect();
-    let mut free = NODE_PORTS.filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
-    let wants_ports = kind == "NodePort"
-        || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Json::Bool(false)));
-    if wants_ports {
-        for port in spec.items_mut("ports").filter(|port| port.integer("/nodePort").unwrap_or(0) == 0) {
-            let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
-            port.set("nodePort", number);
-        }
-    }
-    if health_check {
-        match spec.integer("/healthCheckNodePort").unwrap_or(0) {
-            0 => {
-                let number = free.next().ok_or("failed to allocate a HealthCheck NodePort 0: range is full")?;
-                spec.set("healthCheckNodePort", number);
-            }
-            asked => check_health_check_port(asked, is_free(node_port_claim(asked)))?,
-        }
+    if needs_health_check(&object["spec"]) {
+        allocate_health_check_port(cluster, object)?;
     }
     Ok(())
 }
 
-fn check_health_check_port(port: i64, is_free: bool) -> Result<(), String> {
-    let why = match NODE_PORTS.contains(&port) {
-        false => OUT_OF_RANGE,
-        true if !is_free => ALLOCATED,
-        true => return Ok(()),
-    };
-    Err(format!("failed to allocate requested HealthCheck NodePort {port}: {why}"))
+fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
+    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *me);
+    if let Some(port) = health_check_port(object) {
+        let why = match NODE_PORTS.contains(&port) {
+            false => OUT_OF_RANGE,
+            true if !is_free(port) => ALLOCATED,
+            true => return Ok(()),
+        };
+        return Err(Failure::internal(format!("failed to allocate requested HealthCheck NodePort {port}: {why}")));
+    }
+    let own: BTreeSet<i64> = node_ports(object).collect();
+    let mut free = NODE_PORTS.filter(|port| !own.contains(port) && is_free(*port));
+    let port =
+        free.next().ok_or_else(|| Failure::internal("failed to allocate a HealthCheck NodePort 0: range is full"))?;
+    if let Some(spec) = object.member("spec") {
+        spec.set("healthCheckNodePort", port);
+    }
+    Ok(())
 }
 
-/// What cannot be allocated: told only of Services that are valid otherwise.
-pub(super) fn faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    let kind = object.text("/spec/type");
-    if kind == "ExternalName" {
-        return faults;
-    }
-    for (at, family) in object.list("/spec/ipFamilies").enumerate() {
-        let headless = object.text("/spec/clusterIP") == "None" && !object.has("/spec/selector");
-        if family != "IPv4" && !headless {
-            faults.push(FieldFault::invalid(
-                format!("spec.ipFamilies[{at}]"),
-                family,
-                "not configured on this cluster",
-            ));
+fn refused(service: &Json, fault: FieldFault) -> Failure {
+    Failure::invalid_named("", "Service", metadata::name(service), FieldFaults::from([fault]))
+}
+
+fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
+    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    match object.text("/spec/clusterIP") {
+        "None" => Ok(()),
+        "" => {
+            // The first is that of the Service `kubernetes`, which comes back when it is deleted.
+            let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
+            let free = all.find(|ip| is_free(address_claim((*ip).into())));
+            let free =
+                free.ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?.to_string();
+            if let Some(spec) = object.member("spec") {
+                spec.set("clusterIPs", json!([free]));
+                spec.set("clusterIP", free);
+            }
+            Ok(())
+        }
+        address => {
+            let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
+            let why = match address {
+                IpAddr::V4(address) if !is_in_range(address) => {
+                    format!(
+                        "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
+                    )
+                }
+                // As on a real server, one that is made anew under a name that is there already is told of its address before its name.
+                _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
+                _ => return Ok(()),
+            };
+            let why = format!("failed to allocate IP {address}: {why}");
+            Err(refused(object, FieldFault::invalid("spec.clusterIPs", &object["spec"]["clusterIPs"], why)))
         }
     }
-    let policy = object.text("/spec/ipFamilyPolicy");
-    let selectorless =
-        object.text("/spec/clusterIP") == "None" && object.at("/spec/selector").is_none_or(Json::is_empty);
-    if policy == "RequireDualStack" && !selectorless {
-        let why = "this cluster is not configured for dual-stack services";
-        faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));
-    }
-    if let Ok(address) = object.text("/spec/clusterIP").parse::<Ipv4Addr>()
-        && address.octets()[..3] != [10, 0, 0]
-    {
-        let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
-        faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
-    }
+}
+
+/// Whether a Service may have it: the first and the last address of the range are nobody's.
+fn is_in_range(address: Ipv4Addr) -> bool {
+    matches!(address.octets(), [10, 0, 0, 1..=254])
+}
+
+fn wants_node_ports(object: &Json) -> bool {
+    matches!(object.text("/spec/type"), "NodePort" | "LoadBalancer")
+}
+
+fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
+    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
+    let asked: BTreeSet<i64> = node_ports(object).chain(health_check_port(object)).collect();
+    let mut taken = HashMap::new();
     for (at, port) in object.list("/spec/ports").enumerate() {
-        if let Some(number) = port.integer("/nodePort").filter(|number| *number != 0 && !NODE_PORTS.contains(number)) {
-            faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), OUT_OF_RANGE));
-        }
+        let Some(number) = port.integer("/nodePort").filter(|number| *number != 0 && !own.contains(number)) else {
+            continue;
+        };
+        let why = match () {
+            () if !NODE_PORTS.contains(&number) => OUT_OF_RANGE,
+            () if cluster.holder(&node_port_claim(number)).is_some() => ALLOCATED,
+            // Protocols of one port share that of the nodes, other ports do not.
+            () if old.is_none() && *taken.entry(number).or_insert(port.integer("/port")) != port.integer("/port") => {
+                ALLOCATED
+            }
+            () => continue,
+        };
+        return Err(refused(object, FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)));
     }
-    faults
+    let by_hand = object.at("/spec/allocateLoadBalancerNodePorts") == Some(&Json::Bool(false));
+    if object.text("/spec/type") == "LoadBalancer" && by_hand {
+        return Ok(());
+    }
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    let mut free = NODE_PORTS.filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
+    let Some(spec) = object.member("spec") else { return Ok(()) };
+    let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
+    let mut shared: HashMap<Option<i64>, i64> = HashMap::new();
+    if old.is_none() {
+        shared.extend(spec.list("/ports").filter_map(|port| Some((port.integer("/port"), number(port)?))));
+    }
+    for port in spec.items_mut("ports").filter(|port| number(port).is_none()) {
+        let full = || Failure::internal("failed to allocate a nodePort: range is full");
+        let known = shared.get(&port.integer("/port")).filter(|_| old.is_none()).copied();
+        let given = known.map_or_else(|| free.next().ok_or_else(full), Ok)?;
+        shared.insert(port.integer("/port"), given);
+        port.set("nodePort", given);
+    }
+    Ok(())
 }

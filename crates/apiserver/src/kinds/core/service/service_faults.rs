@@ -1,11 +1,10 @@
 //! Validates a Service.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use pintle_json::Json;
 
-use super::{port_key, traffic};
+use super::{families, port_key, traffic};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_faults;
 use crate::kinds::network_rules::{ip_faults, special_address};
@@ -62,8 +61,7 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
             86400,
             "must be greater than 0 and less than 86400",
         )
-        .also(address_faults(object))
-        .also(if external { FieldFaults::default() } else { cluster_ip_faults(object) })
+        .also(if external { FieldFaults::default() } else { families::faults(object) })
         .also(external_ip_faults(object))
         .one_of("spec.type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])
         .also(node_port_faults(&ports, kind))
@@ -132,64 +130,6 @@ fn node_port_faults(ports: &[&Json], kind: &str) -> FieldFaults {
     let mut keys = HashSet::new();
     let again = ports.iter().enumerate().filter(|(_, port)| !keys.insert(port_key(port)));
     faults.extend(again.map(|(at, port)| FieldFault::duplicate(format!("spec.ports[{at}]"), port)));
-    faults
-}
-
-/// Its addresses in the cluster, and their families.
-fn address_faults(object: &Json) -> FieldFaults {
-    let families: Vec<&str> = object.texts("/spec/ipFamilies").collect();
-    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
-    for (at, family) in families.iter().enumerate() {
-        let field = format!("spec.ipFamilies[{at}]");
-        if !["IPv4", "IPv6"].contains(family) {
-            faults.push(FieldFault::unsupported(field.as_str(), &(*family).into(), &["IPv4", "IPv6"]));
-        }
-        if !seen.insert(*family) {
-            faults.push(FieldFault::duplicate(field, &(*family).into()));
-        }
-    }
-    let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    let policy = Check::of(object).known("spec.ipFamilyPolicy", &policies).done();
-    faults.extend(policy);
-    faults
-}
-
-/// `clusterIP` is the first of the `clusterIPs`, and none of them comes without it.
-pub(super) fn cluster_ip_faults(object: &Json) -> FieldFaults {
-    const FIELD: &str = "spec.clusterIPs";
-    let first = object.text("/spec/clusterIP");
-    let mut all: Vec<&str> =
-        object.list("/spec/clusterIPs").map(|address| address.as_str().unwrap_or_default()).collect();
-    if all.is_empty() && !first.is_empty() {
-        all.push(first);
-    }
-    let mut faults = FieldFaults::default();
-    let mut wrong = |why: &str| faults.push(FieldFault::invalid(FIELD, &object["spec"]["clusterIPs"], why));
-    match all.first() {
-        None => return faults,
-        Some(_) if first.is_empty() => wrong("must be empty when `clusterIP` is not specified"),
-        Some(told) if *told != first => wrong("first value must match `clusterIP`"),
-        Some(_) => {}
-    }
-    if all[0] == "None" {
-        if all.len() > 1 {
-            wrong("'None' must be the first and only value");
-        }
-        return faults;
-    }
-    if all.len() > 2 {
-        wrong("may only hold up to 2 values");
-        return faults;
-    }
-    let read: Vec<Option<IpAddr>> = all.iter().map(|address| address.parse().ok()).collect();
-    if let [Some(one), Some(other)] = read[..]
-        && one.is_ipv4() == other.is_ipv4()
-    {
-        wrong("may specify no more than one IP for each IP family");
-    }
-    let bad = all.iter().zip(&read).enumerate().filter(|(_, (_, read))| read.is_none());
-    let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-    faults.extend(bad.map(|(at, (address, _))| FieldFault::invalid_text(format!("{FIELD}[{at}]"), address, why)));
     faults
 }
 

@@ -3,11 +3,10 @@
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::is_cidr;
+use crate::kinds::network_rules::cidr_faults;
 use crate::validate::{FieldFault, FieldFaults, label_key_faults};
 
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
-const RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
 /// The faults of its ranges, classes and policies.
@@ -20,10 +19,8 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     let checked = balanced && policy == "Local";
     let port = spec.integer("/healthCheckNodePort").unwrap_or(0);
     let some_ranges = spec.has("/loadBalancerSourceRanges/0");
-    let ranges =
-        spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate().filter(|(_, range)| !is_cidr(range));
-    let ranges = ranges
-        .map(|(at, range)| FieldFault::invalid_text(format!("spec.LoadBalancerSourceRanges[{at}]"), range, RANGE));
+    let ranges = spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate();
+    let ranges = ranges.filter_map(|(at, range)| cidr_faults(range, &format!("spec.LoadBalancerSourceRanges[{at}]")));
     let check = Check::at(spec, "spec")
         .refuse(some_ranges && !balanced, || FieldFault::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
         .also(ranges)

@@ -1,0 +1,78 @@
+//! The values of an `enum`.
+
+use std::collections::HashSet;
+
+use pintle_json::Json;
+
+/// The values that an `enum` allows, looked up by their hashes: there may be tens of thousands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowed {
+    all: Vec<Json>,
+    exact: HashSet<Json>,
+}
+
+impl Allowed {
+    pub(super) fn new(values: &[Json]) -> Self {
+        Self { all: values.to_vec(), exact: values.iter().cloned().collect() }
+    }
+
+    /// The values, in the order of the schema.
+    pub(super) fn all(&self) -> &[Json] {
+        &self.all
+    }
+
+    /// Whether a value is allowed. As Go does, this converts a value to the type of the one it is compared with: 2.5 is allowed where 2 is, and
+    /// 97 where "a" is. Within lists and objects nothing is converted.
+    pub(super) fn has(&self, value: &Json) -> bool {
+        self.exact.contains(value)
+            || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
+            || as_character(value).is_some_and(|text| self.exact.contains(&text.into()))
+    }
+}
+
+/// A float without its fraction.
+fn as_integer(value: &Json) -> Option<i64> {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    let float = value.as_f64().filter(|float| value.is_f64() && float.abs() < BOUND)?;
+    #[expect(clippy::cast_possible_truncation, reason = "it is within the bounds, and the fraction is to go")]
+    let whole = float as i64;
+    Some(whole)
+}
+
+/// The character of a code point.
+fn as_character(value: &Json) -> Option<String> {
+    let point = value.as_i64()?;
+    let known = u32::try_from(point).ok().and_then(char::from_u32);
+    Some(known.unwrap_or(char::REPLACEMENT_CHARACTER).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_converted_to_the_type_of_the_allowed_one() {
+        let allowed = Allowed::new(&[json!(2), json!(3.5), json!("a"), json!({"a": 2})]);
+        for (value, expected) in [
+            (json!(2), true),
+            (json!(2.0), true),
+            (json!(2.5), true),
+            (json!(-2.5), false),
+            (json!(3), false),
+            (json!(3.5), true),
+            (json!(3.6), false),
+            (json!("a"), true),
+            (json!(97), true),
+            (json!(98), false),
+            (json!("2"), false),
+            (json!({"a": 2}), true),
+            (json!({"a": 2.0}), false),
+            (json!(1e300), false),
+            (json!(null), false),
+        ] {
+            assert_eq!(allowed.has(&value), expected, "{value}");
+        }
+    }
+}

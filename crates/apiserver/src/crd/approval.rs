@@ -1,0 +1,139 @@
+//! The approval that definitions of the groups of the Kubernetes project need: an annotation with the URL of a review, or with why there is none.
+
+use std::mem::discriminant;
+
+use pintle_json::Json;
+
+use crate::validate::FieldFault;
+
+pub(super) const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
+const FIELD: &str = "metadata.annotations[api-approved.kubernetes.io]";
+const ABOUT: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// What the annotation says.
+enum Approval<'a> {
+    Missing,
+    /// It is neither a URL nor a reason.
+    Invalid(&'a str),
+    Unapproved(&'a str),
+    Approved(&'a str),
+}
+
+impl<'a> Approval<'a> {
+    fn of(definition: &'a Json) -> Self {
+        match definition.text("/metadata/annotations/api-approved.kubernetes.io") {
+            "" => Self::Missing,
+            text if text.starts_with("unapproved") => Self::Unapproved(text),
+            text if is_url(text) => Self::Approved(text),
+            text => Self::Invalid(text),
+        }
+    }
+}
+
+/// The fault of a definition that needs an approval and has none. One that is as bad as it was is let pass.
+pub(super) fn fault(definition: &Json, old: Option<&Json>) -> Option<FieldFault> {
+    if !is_protected(definition.text("/spec/group")) {
+        return None;
+    }
+    let approval = Approval::of(definition);
+    if old.is_some_and(|old| discriminant(&Approval::of(old)) == discriminant(&approval)) {
+        return None;
+    }
+    let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
+    match approval {
+        Approval::Missing => Some(FieldFault::required(FIELD, &format!("{needed}, {ABOUT}"))),
+        Approval::Invalid(text) => {
+            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {ABOUT}");
+            Some(FieldFault::invalid_text(FIELD, text, why))
+        }
+        Approval::Unapproved(_) | Approval::Approved(_) => None,
+    }
+}
+
+/// Status, reason and message of the condition, of a definition that needs an approval.
+pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str, String)> {
+    if !is_protected(definition.text("/spec/group")) {
+        return None;
+    }
+    let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
+    Some(match Approval::of(definition) {
+        Approval::Missing => ("False", "MissingAnnotation", format!("{needed}, {ABOUT}")),
+        Approval::Invalid(_) => {
+            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {ABOUT}");
+            ("False", "InvalidAnnotation", why)
+        }
+        Approval::Unapproved(text) => ("False", "UnapprovedAnnotation", format!("not approved: {text:?}")),
+        Approval::Approved(text) => ("True", "ApprovedAnnotation", format!("approved in {text}")),
+    })
+}
+
+/// Whether a group belongs to the Kubernetes project.
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
+}
+
+/// Whether a text is a URL with a scheme and a host, as Go reads one.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = host.rsplit_once(':').filter(|_| !host.ends_with(']')).map_or("", |(_, port)| port);
+    let is_host = !host.is_empty()
+        && port.bytes().all(|digit| digit.is_ascii_digit())
+        && !host.contains([' ', '%', '"', '<', '>', '^', '`', '{', '|', '}', '\\']);
+    is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
+}
+
+/// Whether each `%` of a path, up to its query, begins two hexadecimal digits.
+fn is_unescapable(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    path.split('%')
+        .skip(1)
+        .all(|after| after.len() >= 2 && after.bytes().take(2).all(|digit| digit.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn definition(approval: &str) -> Json {
+        json!({"metadata": {"annotations": {"api-approved.kubernetes.io": approval}}, "spec": {"group": "x.k8s.io"}})
+    }
+
+    #[test]
+    fn an_approval_is_a_url_or_says_that_there_is_none() {
+        for (text, expected) in [
+            ("https://github.com/kubernetes/kubernetes/pull/1", true),
+            ("a://b", true),
+            ("https://[::1]:80/x?%zz", true),
+            ("unapproved, because", true),
+            ("", false),
+            ("bogus", false),
+            ("http://", false),
+            ("/a", false),
+            ("//a.b/c", false),
+            ("mailto:a@b", false),
+            (" https://a.b", false),
+            ("https://a b/c", false),
+            ("HTTPS://A.b:80x/c", false),
+            ("https://user@/c", false),
+            ("https:a.b/c", false),
+            ("https://a%zz/c", false),
+            ("https://a/%zz", false),
+            ("1https://a/b", false),
+        ] {
+            assert_eq!(fault(&definition(text), None).is_none(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_approval_that_was_invalid_may_stay_so() {
+        assert!(fault(&definition("bogus"), Some(&definition("other"))).is_none());
+        assert!(fault(&definition("bogus"), Some(&definition(""))).is_some());
+        assert!(fault(&definition(""), Some(&definition("unapproved"))).is_some());
+    }
+}

@@ -1,0 +1,282 @@
+//! Runs a pattern over a text with one list of states, as Go does. It takes little memory, whatever classes the pattern repeats, and a time that is
+//! the product of both lengths. It is for patterns whose automaton would be large.
+
+use std::collections::HashMap;
+
+use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
+
+/// A pattern as instructions.
+#[derive(Debug)]
+pub(super) struct Machine {
+    instructions: Vec<Instruction>,
+    classes: Vec<ClassUnicode>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Instruction {
+    Char(char),
+    /// Any character of a class, by the number of that.
+    Class(usize),
+    Look(Look),
+    /// Goes on at both.
+    Split(usize, usize),
+    Match,
+}
+
+impl Machine {
+    /// None: the pattern is about bytes that are no text.
+    pub(super) fn new(pattern: &Hir) -> Option<Self> {
+        let mut compiler = Compiler::default();
+        compiler.compile(pattern)?;
+        compiler.instructions.push(Instruction::Match);
+        Some(Self { instructions: compiler.instructions, classes: compiler.classes })
+    }
+
+    /// Whether the pattern is in the text, and how many instructions that took.
+    pub(super) fn is_match(&self, text: &str) -> (bool, usize) {
+        let mut states = States { is_there: vec![false; self.instructions.len()], all: Vec::new() };
+        let (mut steps, mut before, mut left) = (0, None, Vec::new());
+        for after in text.chars().map(Some).chain([None]) {
+            states.clear();
+            // A match may begin anywhere.
+            left.push(0);
+            let matches = self.follow(&mut left, &mut states, before, after);
+            steps += states.all.len();
+            if matches {
+                return (true, steps);
+            }
+            let Some(c) = after else { break };
+            left.extend(states.all.iter().filter(|at| self.takes(**at, c)).map(|at| at + 1));
+            before = after;
+        }
+        (false, steps)
+    }
+
+    /// Follows all that needs no character. Returns whether that leads to a match.
+    fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
+        while let Some(at) = left.pop() {
+            if !states.insert(at) {
+                continue;
+            }
+            match self.instructions[at] {
+                Instruction::Match => return true,
+                Instruction::Split(one, other) => left.extend([one, other]),
+                Instruction::Look(look) if holds(look, before, after) => left.push(at + 1),
+                Instruction::Look(_) | Instruction::Char(_) | Instruction::Class(_) => {}
+            }
+        }
+        false
+    }
+
+    fn takes(&self, at: usize, c: char) -> bool {
+        match self.instructions[at] {
+            Instruction::Char(known) => known == c,
+            Instruction::Class(class) => {
+                let ranges = self.classes[class].ranges();
+                let behind = ranges.partition_point(|range| range.end() < c);
+                ranges.get(behind).is_some_and(|range| range.start() <= c)
+            }
+            Instruction::Look(_) | Instruction::Split(..) | Instruction::Match => false,
+        }
+    }
+}
+
+/// The instructions that the text so far has led to.
+struct States {
+    is_there: Vec<bool>,
+    all: Vec<usize>,
+}
+
+impl States {
+    fn insert(&mut self, at: usize) -> bool {
+        let is_new = !std::mem::replace(&mut self.is_there[at], true);
+        if is_new {
+            self.all.push(at);
+        }
+        is_new
+    }
+
+    fn clear(&mut self) {
+        self.all.drain(..).for_each(|at| self.is_there[at] = false);
+    }
+}
+
+/// Whether an assertion holds between two characters. Words are ASCII, as in Go.
+fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_boundary = is_word(before) != is_word(after);
+    match look {
+        Look::Start => before.is_none(),
+        Look::End => after.is_none(),
+        Look::StartLF | Look::StartCRLF => before.is_none_or(|c| c == '\n'),
+        Look::EndLF | Look::EndCRLF => after.is_none_or(|c| c == '\n'),
+        Look::WordAscii | Look::WordUnicode => is_boundary,
+        Look::WordAsciiNegate | Look::WordUnicodeNegate => !is_boundary,
+        Look::WordStartAscii | Look::WordStartUnicode => !is_word(before) && is_word(after),
+        Look::WordEndAscii | Look::WordEndUnicode => is_word(before) && !is_word(after),
+        Look::WordStartHalfAscii | Look::WordStartHalfUnicode => !is_word(before),
+        Look::WordEndHalfAscii | Look::WordEndHalfUnicode => !is_word(after),
+    }
+}
+
+#[derive(Default)]
+struct Compiler {
+    instructions: Vec<Instruction>,
+    classes: Vec<ClassUnicode>,
+    /// The number of each class, by where it stands in the pattern: one that is repeated is kept once.
+    known: HashMap<usize, usize>,
+}
+
+impl Compiler {
+    fn compile(&mut self, pattern: &Hir) -> Option<()> {
+        match pattern.kind() {
+            HirKind::Empty => {}
+            HirKind::Literal(literal) => {
+                let text = std::str::from_utf8(&literal.0).ok()?;
+                self.instructions.extend(text.chars().map(Instruction::Char));
+            }
+            HirKind::Class(class) => self.class(class)?,
+            HirKind::Look(look) => self.instructions.push(Instruction::Look(*look)),
+            HirKind::Repetition(repetition) => self.repetition(repetition)?,
+            HirKind::Capture(capture) => self.compile(&capture.sub)?,
+            HirKind::Concat(all) => all.iter().try_for_each(|part| self.compile(part))?,
+            HirKind::Alternation(all) => self.alternation(all)?,
+        }
+        Some(())
+    }
+
+    fn class(&mut self, class: &Class) -> Option<()> {
+        let Class::Unicode(class) = class else { return None };
+        let place = std::ptr::from_ref(class).addr();
+        let number = *self.known.entry(place).or_insert_with(|| {
+            self.classes.push(class.clone());
+            self.classes.len() - 1
+        });
+        self.instructions.push(Instruction::Class(number));
+        Some(())
+    }
+
+    fn repetition(&mut self, repetition: &Repetition) -> Option<()> {
+        for _ in 0..repetition.min {
+            self.compile(&repetition.sub)?;
+        }
+        match repetition.max {
+            None => {
+                let at = self.split();
+                self.compile(&repetition.sub)?;
+                self.jump(at);
+                self.leave(at);
+            }
+            Some(max) => {
+                let mut splits = Vec::new();
+                for _ in repetition.min..max {
+                    splits.push(self.split());
+                    self.compile(&repetition.sub)?;
+                }
+                splits.into_iter().for_each(|at| self.leave(at));
+            }
+        }
+        Some(())
+    }
+
+    fn alternation(&mut self, all: &[Hir]) -> Option<()> {
+        let mut ends = Vec::new();
+        for (number, part) in all.iter().enumerate() {
+            let is_last = number + 1 == all.len();
+            let at = (!is_last).then(|| self.split());
+            self.compile(part)?;
+            if let Some(at) = at {
+                ends.push(self.split());
+                self.leave(at);
+            }
+        }
+        let end = self.instructions.len();
+        ends.into_iter().for_each(|at| self.instructions[at] = Instruction::Split(end, end));
+        Some(())
+    }
+
+    /// A split that goes on behind itself, and elsewhere once it is known where.
+    fn split(&mut self) -> usize {
+        let at = self.instructions.len();
+        self.instructions.push(Instruction::Split(at + 1, at + 1));
+        at
+    }
+
+    fn jump(&mut self, to: usize) {
+        self.instructions.push(Instruction::Split(to, to));
+    }
+
+    /// The split goes on at the end of what there is so far, too.
+    fn leave(&mut self, at: usize) {
+        self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn machine(pattern: &str) -> Machine {
+        Machine::new(&regex_syntax::parse(pattern).expect("a pattern")).expect("of texts")
+    }
+
+    #[test]
+    fn a_machine_matches_what_the_automaton_does() {
+        let patterns = [
+            "",
+            "a",
+            "^a$",
+            "a|b|cd",
+            "^(a|bc)*d?$",
+            "a{2,4}b",
+            "^a{0,3}$",
+            "(a*)*b",
+            "a+?b+",
+            r"\pL{3}",
+            "^[a-c]{2,}$",
+            r"(?m)^a$",
+            r"(?-u:\b)ab",
+            "^(?:a?){5}a{5}$",
+            "x*",
+            "()|b",
+        ];
+        let texts = [
+            "",
+            "a",
+            "b",
+            "ab",
+            "aab",
+            "aaaaab",
+            "abc",
+            "bcd",
+            "abcd",
+            "\u{e9}\u{e9}\u{e9}",
+            "b\na\nb",
+            "cb ab",
+            "aaaaa",
+        ];
+        for pattern in patterns {
+            let (machine, regex) = (machine(pattern), regex::Regex::new(pattern).expect("a pattern"));
+            for text in texts {
+                assert_eq!(machine.is_match(text).0, regex.is_match(text), "{pattern:?} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_repeated_is_kept_once() {
+        let machine = machine(r"^\pL{50}i$");
+        assert_eq!((machine.classes.len(), machine.instructions.len()), (1, 54));
+    }
+
+    proptest! {
+        #[test]
+        fn steps_are_bounded_by_the_product_of_both_lengths(text in "[ab]{0,40}") {
+            let machine = machine("(a|b|ab)*c");
+            let (matches, steps) = machine.is_match(&text);
+            prop_assert!(!matches && steps <= machine.instructions.len() * (text.len() + 1));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What an update of a pod that is gated may change besides: where it may run can be narrowed down.
+
+use pintle_json::Json;
+
+use crate::validate::{FieldFault, FieldFaults};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// The faults of a node selector or a node affinity that loses or changes something.
+pub(super) fn faults(new: &Json, old: &Json) -> FieldFaults {
+    selector_fault(new, old).into_iter().chain(affinity_faults(new, old)).collect()
+}
+
+/// Takes what may be narrowed down out of a spec.
+pub(super) fn forget(spec: &mut Json) {
+    spec.set("nodeSelector", Json::Null);
+    if let Some(affinity) = spec.get_mut("affinity") {
+        affinity.unset("nodeAffinity");
+        if affinity.is_empty() {
+            spec.unset("affinity");
+        }
+    }
+}
+
+fn selector_fault(new: &Json, old: &Json) -> Option<FieldFault> {
+    let now = &new["spec"]["nodeSelector"];
+    let keeps_all = old.members("/spec/nodeSelector").all(|(key, value)| now.get(key) == Some(value));
+    let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+    (!keeps_all).then(|| FieldFault::invalid("spec.nodeSelector", now, why))
+}
+
+fn affinity_faults(new: &Json, old: &Json) -> FieldFaults {
+    let field = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+    let terms = |pod: &Json| pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].clone();
+    let (is, was) = (terms(new), terms(old));
+    let count = |terms: &Json| terms.as_array().map_or(0, Vec::len);
+    if count(&was) == 0 {
+        return FieldFaults::default();
+    }
+    if count(&was) != count(&is) {
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return FieldFaults::from([FieldFault::invalid(field, &is, why)]);
+    }
+    let pairs = is.list("").zip(was.list("")).enumerate().filter(|(_, (is, was))| !only_adds(is, was));
+    let why = "only additions are allowed (no mutations or deletions)";
+    pairs.map(|(at, (is, _))| FieldFault::invalid(format!("{field}[{at}]"), is, why)).collect()
+}
+
+/// Whether a term has all that it had, at the beginning of its lists. A term that had nothing gets nothing.
+fn only_adds(new: &Json, old: &Json) -> bool {
+    let parts = ["/matchExpressions", "/matchFields"];
+    let had = parts.iter().any(|part| old.list(part).next().is_some());
+    if !had {
+        return parts.iter().all(|part| new.list(part).next().is_none());
+    }
+    parts.iter().all(|part| {
+        let mut now = new.list(part);
+        old.list(part).all(|was| now.next() == Some(was))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn pod(selector: Json, terms: Json) -> Json {
+        let affinity = json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}});
+        json!({"spec": {"nodeSelector": selector, "affinity": affinity}})
+    }
+
+    #[test]
+    fn a_gated_pod_may_only_be_narrowed_down() {
+        let term = |keys: &[&str]| {
+            let expressions: Vec<_> = keys.iter().map(|key| json!({"key": key, "operator": "Exists"})).collect();
+            json!({"matchExpressions": expressions})
+        };
+        let old = pod(json!({"a": "b"}), json!([term(&["x"])]));
+        let terms = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+        for (selector, now, expected) in [
+            (json!({"a": "b", "c": "d"}), json!([term(&["x", "y"])]), vec![]),
+            (json!({"a": "c"}), json!([term(&["x"])]), vec!["spec.nodeSelector".to_owned()]),
+            (json!({}), json!([term(&["x"])]), vec!["spec.nodeSelector".to_owned()]),
+            (json!({"a": "b"}), json!([term(&["x"]), term(&["y"])]), vec![terms.clone()]),
+            (json!({"a": "b"}), json!([term(&["y", "x"])]), vec![format!("{terms}[0]")]),
+        ] {
+            let found: Vec<_> = faults(&pod(selector, now), &old).into_iter().map(|fault| fault.field).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The address families of a Service. The cluster has IPv4 alone, as kube-apiserver has with one IPv4 range.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use pintle_json::{Json, json};
+
+use crate::kinds::network_rules::ip_faults;
+use crate::validate::{FieldFault, FieldFaults};
+
+const CONFIGURED: &str = "IPv4";
+const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+const POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
+const ADDRESSES: &str = "spec.clusterIPs";
+const POLICY: &str = "spec.ipFamilyPolicy";
+
+/// Fills in the policy and the families. Returns what contradicts itself or what this cluster cannot give; then the Service is refused before
+/// anything else of it is validated.
+pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
+    if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| keeps_preferring(object, old)) {
+        return FieldFaults::default();
+    }
+    let is_headless = object.text("/spec/clusterIP") == "None" && object["spec"]["selector"].is_empty();
+    if let Some(spec) = object.member("spec").filter(|spec| spec["ipFamilyPolicy"].is_null()) {
+        let before = old.map(|old| old["spec"]["ipFamilyPolicy"].clone()).filter(|before| !before.is_null());
+        let policy = before.unwrap_or_else(|| if is_headless { "RequireDualStack" } else { "SingleStack" }.into());
+        spec.set("ipFamilyPolicy", policy);
+    }
+    let faults = faults(object);
+    if !faults.is_empty() {
+        return faults;
+    }
+    let faults = match old {
+        Some(old) => released(object, old),
+        None => FieldFaults::default(),
+    };
+    let faults: FieldFaults = faults.into_iter().chain(too_many_for_one(object)).chain(infer(object)).collect();
+    if !faults.is_empty() {
+        return faults;
+    }
+    let prefers_two = object.text("/spec/ipFamilyPolicy") != "SingleStack";
+    let Some(spec) = object.member("spec") else { return faults };
+    if is_headless {
+        let mut families: Vec<String> = spec.texts("/ipFamilies").map(Into::into).collect();
+        if families.is_empty() {
+            families.push(CONFIGURED.into());
+        }
+        if families.len() == 1 && prefers_two {
+            let other = FAMILIES.iter().find(|family| **family != families[0]);
+            families.extend(other.map(|family| (*family).to_owned()));
+        }
+        spec.set("ipFamilies", families);
+        return faults;
+    }
+    let faults = not_configured(spec);
+    if faults.is_empty() && spec["ipFamilies"].is_empty() {
+        spec.set("ipFamilies", json!([CONFIGURED]));
+    }
+    faults
+}
+
+/// Whether addresses and families stay as they were under a policy that takes what the cluster has.
+fn keeps_preferring(object: &Json, old: &Json) -> bool {
+    let same = |key: &str| object["spec"][key] == old["spec"][key];
+    let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
+    same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
+}
+
+/// A second address or family is released by the policy alone, and not by leaving it out.
+fn released(object: &mut Json, old: &Json) -> FieldFaults {
+    let policy = object.text("/spec/ipFamilyPolicy").to_owned();
+    let mut faults = FieldFaults::default();
+    let Some(spec) = object.member("spec") else { return faults };
+    for (key, what) in [("clusterIPs", "secondary cluster IP"), ("ipFamilies", "secondary IP family")] {
+        let count = |spec: &Json| spec[key].as_array().map_or(0, Vec::len);
+        let (before, now) = (count(&old["spec"]), count(spec));
+        if policy == "SingleStack" {
+            if now > 1 && spec[key] == old["spec"][key] {
+                let first = spec[key][0].clone();
+                spec.set(key, json!([first]));
+            }
+        } else if now > 0 && now < before {
+            let why = format!("must be 'SingleStack' to release the {what}");
+            faults.push(FieldFault::invalid_text(POLICY, &policy, why));
+        }
+    }
+    faults
+}
+
+fn too_many_for_one(object: &Json) -> FieldFaults {
+    let policy = object.text("/spec/ipFamilyPolicy");
+    let both = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")].into_iter();
+    let two =
+        both.filter(|(key, _)| policy == "SingleStack" && object["spec"][*key].as_array().map_or(0, Vec::len) == 2);
+    two.map(|(_, what)| {
+        let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+        FieldFault::invalid_text(POLICY, policy, why)
+    })
+    .collect()
+}
+
+/// Takes the families from the addresses, where these are there and those are not.
+fn infer(object: &mut Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    let all = object["spec"]["clusterIPs"].clone();
+    let mut families: Vec<String> = object.texts("/spec/ipFamilies").map(Into::into).collect();
+    for (at, address) in all.texts("").enumerate().take_while(|(_, address)| *address != "None") {
+        if at < families.len() {
+            continue;
+        }
+        match family_of(address) {
+            Some(CONFIGURED) => families.push(CONFIGURED.into()),
+            Some(family) => {
+                let why = format!("{family} is not configured on this cluster");
+                faults.push(FieldFault::invalid(format!("{ADDRESSES}[{at}]"), &all, why));
+            }
+            None => {}
+        }
+    }
+    if let Some(spec) = object.member("spec").filter(|_| !families.is_empty()) {
+        spec.set("ipFamilies", families);
+    }
+    faults
+}
+
+fn not_configured(spec: &Json) -> FieldFaults {
+    let policy = spec.text("/ipFamilyPolicy");
+    let dual = (policy == "RequireDualStack").then(|| {
+        let why = "this cluster is not configured for dual-stack services";
+        FieldFault::invalid_text(POLICY, policy, why)
+    });
+    let others = spec.texts("/ipFamilies").enumerate().filter(|(_, family)| *family != CONFIGURED);
+    let others = others.map(|(at, family)| {
+        FieldFault::invalid_text(format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster")
+    });
+    dual.into_iter().chain(others).collect()
+}
+
+fn family_of(address: &str) -> Option<&'static str> {
+    let address: IpAddr = address.parse().ok()?;
+    Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
+}
+
+/// The faults of addresses, families and policy by themselves, of a Service that may have them.
+pub(super) fn faults(object: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    let first = object.text("/spec/clusterIP");
+    let value = &object["spec"]["clusterIPs"];
+    let mut all: Vec<&str> =
+        object.list("/spec/clusterIPs").map(|address| address.as_str().unwrap_or_default()).collect();
+    if all.is_empty() && !first.is_empty() {
+        all.push(first);
+    }
+    let wrong = |why: &str| FieldFault::invalid(ADDRESSES, value, why);
+    match all.first() {
+        None => {}
+        Some(_) if first.is_empty() => faults.push(wrong("must be empty when `clusterIP` is not specified")),
+        Some(told) if *told != first => faults.push(wrong("first value must match `clusterIP`")),
+        Some(_) => {}
+    }
+    let families: Vec<&str> = object.texts("/spec/ipFamilies").collect();
+    let mut seen = HashSet::new();
+    for (at, family) in families.iter().enumerate() {
+        let field = format!("spec.ipFamilies[{at}]");
+        if !FAMILIES.contains(family) {
+            faults.push(FieldFault::unsupported(field.as_str(), &(*family).into(), FAMILIES));
+        }
+        if !seen.insert(*family) {
+            faults.push(FieldFault::duplicate(field, &(*family).into()));
+        }
+    }
+    if let Some(policy) = object.at("/spec/ipFamilyPolicy").filter(|policy| !policy.is_null())
+        && !policy.as_str().is_some_and(|policy| POLICIES.contains(&policy))
+    {
+        faults.push(FieldFault::unsupported(POLICY, policy, POLICIES));
+    }
+    let is_headless = all.first() == Some(&"None");
+    if is_headless && all.len() > 1 {
+        faults.push(wrong("'None' must be the first and only value"));
+    }
+    let read: Vec<_> = all.iter().map(|address| family_of(address)).collect();
+    let checked = all.iter().enumerate().filter(|(at, _)| *at > 0 || !is_headless);
+    let bad: Vec<_> = checked.filter_map(|(at, address)| ip_faults(address, &format!("{ADDRESSES}[{at}]"))).collect();
+    let is_bad = !bad.is_empty();
+    faults.extend(bad);
+    if all.len() > 2 {
+        faults.push(wrong("may only hold up to 2 values"));
+    }
+    if is_bad || is_headless && all.len() > 1 {
+        return faults;
+    }
+    if all.len() > 1 && !(read.contains(&Some("IPv4")) && read.contains(&Some("IPv6"))) {
+        faults.push(wrong("may specify no more than one IP for each IP family"));
+    }
+    for (at, (family, address)) in families.iter().zip(&all).enumerate().filter(|_| !is_headless) {
+        if FAMILIES.contains(family) && family_of(address) != Some(*family) {
+            let why = format!("expected an {family} value as indicated by `ipFamilies[{at}]`");
+            faults.push(FieldFault::invalid_text(format!("{ADDRESSES}[{at}]"), address, why));
+        }
+    }
+    faults
+}
+
+/// The faults of addresses and families that were given once and are other ones now.
+pub(super) fn changes(new: &Json, old: &Json) -> FieldFaults {
+    let mut faults = FieldFaults::default();
+    if [new, old].iter().any(|service| service.text("/spec/type") == "ExternalName") {
+        return faults;
+    }
+    let is_headless = |service: &Json| service.at("/spec/clusterIPs/0").and_then(Json::as_str) == Some("None");
+    let (was_headless, is_headless) = (is_headless(old), is_headless(new));
+    let parts = [
+        ("clusterIPs", "clusterIP", was_headless && is_headless),
+        ("ipFamilies", "ipFamily", was_headless || is_headless),
+    ];
+    for (key, one, may_change) in parts {
+        if may_change {
+            continue;
+        }
+        let (was, is): (Vec<_>, Vec<_>) =
+            (old.list(&format!("/spec/{key}")).collect(), new.list(&format!("/spec/{key}")).collect());
+        let fixed =
+            |at: usize| FieldFault::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
+        if was.len() == is.len() {
+            let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
+            // Of families the first is told, whichever it is.
+            faults.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
+            continue;
+        }
+        if is.is_empty() {
+            let why = format!("primary {one} can not be unset");
+            faults.push(FieldFault::invalid(format!("spec.{key}[0]"), &json!(is), why));
+        } else if !was.is_empty() && was[0] != is[0] {
+            faults.push(fixed(0));
+        }
+        if was.len() > is.len() && is.len() == 1 && new.text("/spec/ipFamilyPolicy") != "SingleStack" {
+            let why = format!("must be set to 'SingleStack' when releasing the secondary {one}");
+            faults.push(FieldFault::invalid(POLICY, &new["spec"]["ipFamilyPolicy"], why));
+        }
+    }
+    faults
+}

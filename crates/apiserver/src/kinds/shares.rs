@@ -1,0 +1,78 @@
+//! Shares of replicas: a number, or a percentage such as `25%`.
+
+use pintle_json::Json;
+
+use crate::validate::{FieldFault, FieldFaults};
+
+/// The faults of a share that is negative or no percentage.
+pub(super) fn share_faults(object: &Json, field: &str) -> Option<FieldFault> {
+    let value = share(object, field)?;
+    let why = match value {
+        Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
+        Json::String(_) if percent(value).is_none() => {
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
+             validation is '[0-9]+%')"
+        }
+        _ => return None,
+    };
+    Some(FieldFault::invalid(field, value, why))
+}
+
+/// The fault of a share that is more than all.
+pub(super) fn more_than_all(object: &Json, field: &str) -> Option<FieldFault> {
+    let value = share(object, field)?;
+    (percent(value)? > 100).then(|| FieldFault::invalid(field, value, "must not be greater than 100%"))
+}
+
+/// Both of them.
+pub(super) fn bounded_share_faults(object: &Json, field: &str) -> FieldFaults {
+    share_faults(object, field).into_iter().chain(more_than_all(object, field)).collect()
+}
+
+/// Whether a share is nothing. A text that is neither a percentage nor a number counts as nothing.
+pub(super) fn is_nothing(object: &Json, field: &str) -> bool {
+    share(object, field).is_none_or(|value| match value {
+        Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,
+        value => value.as_i64() == Some(0),
+    })
+}
+
+fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
+    object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
+}
+
+/// The number of a percentage; one that is too large for Go's `int` is the largest.
+fn percent(value: &Json) -> Option<i64> {
+    let digits = value.as_str()?.strip_suffix('%')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_or_a_percentage() {
+        for (share, wrong, too_much, nothing) in [
+            (json!(0), false, false, true),
+            (json!(1), false, false, false),
+            (json!(-1), true, false, false),
+            (json!("0%"), false, false, true),
+            (json!("100%"), false, false, false),
+            (json!("101%"), false, true, false),
+            (json!("99999999999999999999%"), false, true, false),
+            (json!("x"), true, false, true),
+            (json!("%"), true, false, true),
+            (json!("5"), true, false, false),
+            (json!("+5%"), true, false, true),
+        ] {
+            let object = json!({"a": share});
+            let found =
+                (share_faults(&object, "a").is_some(), more_than_all(&object, "a").is_some(), is_nothing(&object, "a"));
+            assert_eq!(found, (wrong, too_much, nothing), "{share}");
+        }
+    }
+}
