@@ -593,9 +593,3 @@ impl<T: Object> Cache<T> {
         self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-impl<T: Object> Default for Cache<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}

@@ -1,4 +1,6 @@
-//! Leader election on a Lease. Leadership is a guard with a deadline, and its work drains before the lock is released.
+//! Leader election on a Lease, in which leadership is a guard with a deadline.
+//!
+//! The work of a term drains before the lock is released.
 //!
 //! ```
 //! use std::time::Duration;

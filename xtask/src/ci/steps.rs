@@ -231,7 +231,7 @@ mod tests {
     use super::{STEPS, WORLDS};
 
     #[test]
-    fn election_step_and_docs_state_the_simulated_number_of_worlds() {
+    fn election_step_and_docs_state_the_simulated_worlds() {
         let simulation = include_str!("../../../crates/leaderelect/tests/it/simulation.rs");
         let kinds = simulation.matches("    survive_many(").count();
         let worlds = kinds * WORLDS.parse::<usize>().expect("a number");

@@ -120,3 +120,9 @@ impl<T: Object> fmt::Debug for Cache<T> {
             .finish_non_exhaustive()
     }
 }
+
+impl<T: Object> Default for Cache<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
