@@ -19,14 +19,14 @@ mod object_write;
 mod pipeline;
 mod pod_standards;
 mod post;
-#[cfg(test)]
-mod races;
 mod rewrite;
 mod scaling;
 mod served;
 mod size;
 mod transform;
 mod update;
+#[cfg(test)]
+mod write_races;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

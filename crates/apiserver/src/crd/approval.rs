@@ -6,9 +6,9 @@ use pintle_json::Json;
 
 use crate::validate::FieldFault;
 
-pub(super) const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
-const FIELD: &str = "metadata.annotations[api-approved.kubernetes.io]";
-const ABOUT: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+pub(super) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
+const APPROVAL: &str = "metadata.annotations[api-approved.kubernetes.io]";
+const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 /// What the annotation says.
 enum Approval<'a> {
@@ -41,10 +41,10 @@ pub(super) fn fault(definition: &Json, old: Option<&Json>) -> Option<FieldFault>
     }
     let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
     match approval {
-        Approval::Missing => Some(FieldFault::required(FIELD, &format!("{needed}, {ABOUT}"))),
+        Approval::Missing => Some(FieldFault::required(APPROVAL, &format!("{needed}, {APPROVAL_RULES}"))),
         Approval::Invalid(text) => {
-            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {ABOUT}");
-            Some(FieldFault::invalid_text(FIELD, text, why))
+            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {APPROVAL_RULES}");
+            Some(FieldFault::invalid_text(APPROVAL, text, why))
         }
         Approval::Unapproved(_) | Approval::Approved(_) => None,
     }
@@ -57,9 +57,9 @@ pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str
     }
     let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
     Some(match Approval::of(definition) {
-        Approval::Missing => ("False", "MissingAnnotation", format!("{needed}, {ABOUT}")),
+        Approval::Missing => ("False", "MissingAnnotation", format!("{needed}, {APPROVAL_RULES}")),
         Approval::Invalid(_) => {
-            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {ABOUT}");
+            let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {APPROVAL_RULES}");
             ("False", "InvalidAnnotation", why)
         }
         Approval::Unapproved(text) => ("False", "UnapprovedAnnotation", format!("not approved: {text:?}")),

@@ -172,7 +172,7 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
         }
     }
     if let Some((status, reason, message)) = approval::condition(definition) {
-        say(definition, approval::CONDITION, status, reason, &message, now);
+        say(definition, approval::APPROVAL_CONDITION, status, reason, &message, now);
     }
     *definition != before
 }

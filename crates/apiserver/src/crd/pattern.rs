@@ -23,12 +23,12 @@ const STEP_OF_MACHINE: usize = 16;
 /// Longer ones are refused: each three characters can name a class of thousands of others.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// As in Go.
-const DEEPEST: u32 = 1_000;
+const DEEPEST_PATTERN: u32 = 1_000;
 /// What all patterns of a definition may cost: as much as their automata may take, and so much for each character and for each class of Unicode
 /// that is named.
 const PATTERN_BUDGET: usize = 128 << 20;
-const OF_CHARACTER: usize = 1 << 10;
-const OF_CLASS: usize = 8 << 10;
+const OF_PATTERN_CHARACTER: usize = 1 << 10;
+const OF_NAMED_CLASS: usize = 8 << 10;
 
 /// A pattern, made ready when it is first needed: most definitions have more of them than their objects ask for.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn ready(text: &str) -> Result<Option<Ready>, String> {
     }
     let pattern = as_go_reads_it(text);
     let hir = translate(&pattern, &parse(&pattern)?)?;
-    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(DEEPEST).build();
+    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(DEEPEST_PATTERN).build();
     Ok(regex.ok().map(Ready::Automaton).or_else(|| Machine::new(&hir).map(Ready::Machine)))
 }
 
@@ -82,7 +82,8 @@ fn parse(pattern: &str) -> Result<Ast, String> {
     if pattern.len() > LONGEST_PATTERN * SPELT_OUT {
         return Err("expression too large".into());
     }
-    let ast = ParserBuilder::new().nest_limit(DEEPEST).build().parse(pattern).map_err(|error| error.to_string())?;
+    let ast =
+        ParserBuilder::new().nest_limit(DEEPEST_PATTERN).build().parse(pattern).map_err(|error| error.to_string())?;
     go_limits::fault(&ast).map_or(Ok(ast), Err)
 }
 
@@ -173,13 +174,13 @@ impl Patterns {
             *left = left.checked_sub(cost).ok_or("is one pattern too many for one definition")?;
             Ok::<_, String>(())
         };
-        spend(&mut self.left, LARGEST_AUTOMATON + text.len() * OF_CHARACTER)?;
+        spend(&mut self.left, LARGEST_AUTOMATON + text.len() * OF_PATTERN_CHARACTER)?;
         if text.len() > LONGEST_PATTERN {
             return Err(invalid("expression too large".into()));
         }
         let pattern = as_go_reads_it(text);
         let ast = parse(&pattern).map_err(invalid)?;
-        spend(&mut self.left, go_limits::classes(&ast) * OF_CLASS)?;
+        spend(&mut self.left, go_limits::classes(&ast) * OF_NAMED_CLASS)?;
         translate(&pattern, &ast).map(drop).map_err(invalid)
     }
 }

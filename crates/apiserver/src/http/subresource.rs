@@ -41,7 +41,7 @@ pub(super) async fn scale(
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
             let manager = sent::manager(registry, call, &place, &options);
-            registry.update_scale(&place, &|_| Ok(decoded.value.clone()), &manager).await?
+            registry.update_scale(&place, How::Put, &|_| Ok(decoded.value.clone()), &manager).await?
         }
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &place.kind)?;
@@ -52,7 +52,7 @@ pub(super) async fn scale(
             let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Part::Object);
             let written = match patch_kind {
                 PatchKind::Apply => registry.apply_scale(&place, patcher.wish()?, &manager).await?,
-                _ => registry.update_scale(&place, &|live| patcher.make(Some(live)), &manager).await?,
+                _ => registry.update_scale(&place, How::Patch, &|live| patcher.make(Some(live)), &manager).await?,
             };
             call.warnings.extend(patcher.warnings());
             written

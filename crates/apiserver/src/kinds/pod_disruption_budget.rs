@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
-use crate::kinds::conditions::condition_faults;
 use crate::kinds::label_selector::selector_faults;
+use crate::kinds::meta_conditions::condition_faults;
 use crate::kinds::posting::PostingStep;
 use crate::kinds::shares::bounded_share_faults;
 use crate::kinds::table::{self, Column, Row};
@@ -152,7 +152,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     // While more are allowed, the condition is left to the controller.
     if allowed == 1 {
         let mut insufficient =
-            json!({"type": CONDITION, "status": "False", "reason": "InsufficientPods", "message": ""});
+            json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});
         if observed != 0 {
             insufficient.set("observedGeneration", observed);
         }
@@ -161,12 +161,12 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     Ok(())
 }
 
-const CONDITION: &str = "DisruptionAllowed";
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 /// Why a budget allows no disruption.
 fn not_allowed(budget: &Json) -> String {
     let name = metadata::name(budget);
-    let told = condition(budget, CONDITION)
+    let told = condition(budget, DISRUPTION_ALLOWED)
         .filter(|condition| condition.text("/status") == "False" && !condition.text("/message").is_empty())
         .map(|condition| (condition.text("/reason"), condition.text("/message")));
     let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));

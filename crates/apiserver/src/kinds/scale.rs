@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
 
-use super::{Kind, Place};
+use super::{GroupResource, Kind, Place};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
+use crate::request::options::How;
 use crate::selector::structured_text;
 use crate::validate::{FieldFault, FieldFaults};
 
@@ -108,12 +109,20 @@ impl Scale {
 
 impl Scale {
     /// Fails if what a Scale is to become is not that of the object at `place`, or no Scale.
-    pub(crate) fn check(&self, place: &Place, scale: &Json, live: &Json) -> Outcome<()> {
+    pub(crate) fn check(&self, place: &Place, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         place.check_name(metadata::name(scale))?;
         place.check_namespace(metadata::namespace(scale))?;
         let uid = metadata::uid(scale);
         if !uid.is_empty() && uid != metadata::uid(live) {
-            return Err(place.uid_conflict(uid, metadata::uid(live)));
+            let found = metadata::uid(live);
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+            let GroupResource { group, resource } = place.kind.resource();
+            let scale = GroupResource::new(group, format!("{resource}/scale"));
+            return Err(match how {
+                // The uid of a PUT is a precondition, which is checked before its body is read as a Scale.
+                How::Put => place.uid_conflict(uid, found),
+                _ => Failure::conflict(&scale, &place.name, &why),
+            });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {

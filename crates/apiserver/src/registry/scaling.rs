@@ -10,6 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, Scale};
 use crate::object::metadata_mut;
 use crate::request::Part;
+use crate::request::options::How;
 
 impl Registry {
     /// The scale of an object.
@@ -22,6 +23,7 @@ impl Registry {
     pub(crate) async fn update_scale(
         &self,
         place: &Place,
+        how: How,
         make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
@@ -29,7 +31,7 @@ impl Registry {
         self.write_scale(place, manager, &|live| {
             let present = paths.present(live);
             let mut scale = make(&present)?;
-            paths.check(place, &scale, live)?;
+            paths.check(place, &scale, live, how)?;
             let present = with_owners(present, live, paths);
             metadata_mut(&mut scale).unset("managedFields");
             manager.track(&Scale::kind(), Some(&present), &mut scale, Part::Scale);
@@ -47,7 +49,7 @@ impl Registry {
             let mut scale = manager.apply(&kind, Some(&present), applied, Part::Scale)?;
             paths.check_applied(place, &scale, &present)?;
             kind.normalise(&mut scale);
-            paths.check(place, &scale, live)?;
+            paths.check(place, &scale, live, How::Apply)?;
             Ok(scale)
         })
         .await

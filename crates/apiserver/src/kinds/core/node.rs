@@ -1,8 +1,8 @@
 //! Node.
 
-use super::pod::quantity_faults;
 use super::proxy;
 use crate::failure::Outcome;
+use crate::kinds::amounts_of_resources::quantity_faults;
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::cidr_faults;
 use crate::kinds::table::{self, Column, Row};

@@ -3,6 +3,7 @@
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults, pod};
 use crate::failure::Outcome;
+use crate::kinds::amounts_of_resources::basic_amount_fault;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
@@ -85,7 +86,7 @@ impl Strategy for PersistentVolume {
             let text = amount.as_str().unwrap_or_default();
             let is_positive = quantity::nanos(text).is_none_or(|nanos| nanos > 0);
             let wrong = || FieldFault::invalid_text(field.as_str(), text, "must be greater than zero");
-            pod::basic_amount_fault(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
+            basic_amount_fault(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
         });
         let check = Check::at(spec, "spec")
             .required("accessModes")

@@ -2,8 +2,8 @@
 
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults};
 use crate::failure::{Failure, Outcome};
+use crate::kinds::amounts_of_resources::{basic_amount_fault, quantity_faults, resource_key_faults};
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::{basic_amount_fault, quantity_faults, resource_key_faults};
 use crate::kinds::label_selector::selector_faults;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};

@@ -54,8 +54,7 @@ pub(in crate::kinds) use pod_warnings::plugin;
 pub(in crate::kinds) use port_names::port_name_faults;
 pub(in crate::kinds) use priority::SYSTEM_CLASSES;
 pub(in crate::kinds) use resource_amounts::{
-    basic_amount_fault, limit_faults, name_of_resource as resource_name_faults, quantity_faults,
-    resource_faults as container_resource_faults, resource_key_faults,
+    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
 };
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;

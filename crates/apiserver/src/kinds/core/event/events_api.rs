@@ -160,7 +160,7 @@ fn series_faults(event: &Json) -> FieldFaults {
 }
 
 /// What no update of an event of `events.k8s.io` changes, by the names of the core group. Reasons are told twice.
-const FIXED: &[&str] = &[
+const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",
     "message",
@@ -179,7 +179,7 @@ const FIXED: &[&str] = &[
 
 fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
     let (new, old) = (stored_event(new), stored_event(old));
-    let changed = FIXED.iter().filter(|key| new[**key] != old[**key]);
+    let changed = FIXED_FIELDS.iter().filter(|key| new[**key] != old[**key]);
     let told = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
     changed.map(|key| FieldFault::invalid(told(key), &new[*key], "field is immutable")).collect()
 }

@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use crate::validate::{FieldFault, FieldFaults};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const REQUIRED_TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// The faults of a node selector or a node affinity that loses or changes something.
 pub(super) fn faults(new: &Json, old: &Json) -> FieldFaults {
@@ -30,8 +30,8 @@ fn selector_fault(new: &Json, old: &Json) -> Option<FieldFault> {
 }
 
 fn affinity_faults(new: &Json, old: &Json) -> FieldFaults {
-    let field = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
-    let terms = |pod: &Json| pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].clone();
+    let field = format!("spec.affinity.nodeAffinity.{REQUIRED_TERMS}.nodeSelectorTerms");
+    let terms = |pod: &Json| pod["spec"]["affinity"]["nodeAffinity"][REQUIRED_TERMS]["nodeSelectorTerms"].clone();
     let (is, was) = (terms(new), terms(old));
     let count = |terms: &Json| terms.as_array().map_or(0, Vec::len);
     if count(&was) == 0 {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn pod(selector: Json, terms: Json) -> Json {
-        let affinity = json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}});
+        let affinity = json!({"nodeAffinity": {REQUIRED_TERMS: {"nodeSelectorTerms": terms}}});
         json!({"spec": {"nodeSelector": selector, "affinity": affinity}})
     }
 
@@ -77,7 +77,7 @@ mod tests {
             json!({"matchExpressions": expressions})
         };
         let old = pod(json!({"a": "b"}), json!([term(&["x"])]));
-        let terms = format!("spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+        let terms = format!("spec.affinity.nodeAffinity.{REQUIRED_TERMS}.nodeSelectorTerms");
         for (selector, now, expected) in [
             (json!({"a": "b", "c": "d"}), json!([term(&["x", "y"])]), vec![]),
             (json!({"a": "c"}), json!([term(&["x"])]), vec!["spec.nodeSelector".to_owned()]),

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_schema::quantity;
 
+use crate::kinds::amounts_of_resources::{is_extended, is_native, page_fault, quantity_faults};
 use crate::kinds::check::Check;
 use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
 
@@ -175,73 +176,11 @@ pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldFaults {
     }
 }
 
-/// The faults of what a claim may be given: storage, or what others than Kubernetes name.
-pub(crate) fn resource_key_faults(field: &str, name: &str) -> FieldFaults {
-    let why = qualified_name_faults(name);
-    match why.is_empty() && is_native(name) && name != "storage" {
-        true => FieldFaults::from([FieldFault::unsupported(field, &name.into(), &["storage"])]),
-        false => why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect(),
-    }
-}
-
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-fn is_extended(name: &str) -> bool {
-    let as_quota = format!("requests.{name}");
-    !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()
-}
-
 fn amount_faults(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
     let mut faults = names(field, name);
     faults.extend(quantity_faults(field, name, amount.as_str().unwrap_or_default()));
     faults
 }
-
-/// The faults of an amount of a resource, whoever has it.
-pub(crate) fn quantity_faults(field: &str, name: &str, amount: &str) -> FieldFaults {
-    let nanos = quantity::nanos(amount).unwrap_or(0);
-    let mut faults = FieldFaults::default();
-    if nanos < 0 {
-        faults.push(FieldFault::invalid_text(field, amount, "must be greater than or equal to 0"));
-    }
-    if (WHOLE.contains(&name) || is_extended(name)) && nanos % WHOLE_UNIT != 0 {
-        faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
-    }
-    faults
-}
-
-/// The fault of an amount of storage that is less than nothing.
-pub(crate) fn basic_amount_fault(field: &str, amount: &str) -> Option<FieldFault> {
-    let nanos = quantity::nanos(amount)?;
-    // Go rounds away from zero.
-    let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
-    (whole < 0).then(|| FieldFault::invalid(field, &whole.into(), "must be a valid resource quantity"))
-}
-
-/// The fault of an amount of huge pages that is no multiple of one page, whose size the name of the resource has.
-fn page_fault(field: &str, name: &str, amount: &str) -> Option<FieldFault> {
-    let page = name.strip_prefix("hugepages-")?;
-    let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
-    let fits = page.is_some_and(|page| quantity::nanos(amount).unwrap_or(0) % page == 0);
-    let why = format!("{amount} is not positive integer multiple of {name}");
-    (!fits).then(|| FieldFault::invalid_text(field, amount, why))
-}
-
-const WHOLE_UNIT: i128 = 1_000_000_000;
-/// What is counted in whole numbers.
-const WHOLE: &[&str] = &[
-    "pods",
-    "quotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 
 fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
     let mut faults = FieldFaults::default();

@@ -8,11 +8,11 @@ use pintle_json::{Json, json};
 use crate::kinds::network_rules::ip_faults;
 use crate::validate::{FieldFault, FieldFaults};
 
-const CONFIGURED: &str = "IPv4";
+const CLUSTER_FAMILY: &str = "IPv4";
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
-const POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
-const ADDRESSES: &str = "spec.clusterIPs";
-const POLICY: &str = "spec.ipFamilyPolicy";
+const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
+const CLUSTER_IPS: &str = "spec.clusterIPs";
+const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Fills in the policy and the families. Returns what contradicts itself or what this cluster cannot give; then the Service is refused before
 /// anything else of it is validated.
@@ -43,7 +43,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
     if is_headless {
         let mut families: Vec<String> = spec.texts("/ipFamilies").map(Into::into).collect();
         if families.is_empty() {
-            families.push(CONFIGURED.into());
+            families.push(CLUSTER_FAMILY.into());
         }
         if families.len() == 1 && prefers_two {
             let other = FAMILIES.iter().find(|family| **family != families[0]);
@@ -54,7 +54,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
     }
     let faults = not_configured(spec);
     if faults.is_empty() && spec["ipFamilies"].is_empty() {
-        spec.set("ipFamilies", json!([CONFIGURED]));
+        spec.set("ipFamilies", json!([CLUSTER_FAMILY]));
     }
     faults
 }
@@ -81,7 +81,7 @@ fn released(object: &mut Json, old: &Json) -> FieldFaults {
             }
         } else if now > 0 && now < before {
             let why = format!("must be 'SingleStack' to release the {what}");
-            faults.push(FieldFault::invalid_text(POLICY, &policy, why));
+            faults.push(FieldFault::invalid_text(FAMILY_POLICY, &policy, why));
         }
     }
     faults
@@ -94,7 +94,7 @@ fn too_many_for_one(object: &Json) -> FieldFaults {
         both.filter(|(key, _)| policy == "SingleStack" && object["spec"][*key].as_array().map_or(0, Vec::len) == 2);
     two.map(|(_, what)| {
         let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-        FieldFault::invalid_text(POLICY, policy, why)
+        FieldFault::invalid_text(FAMILY_POLICY, policy, why)
     })
     .collect()
 }
@@ -109,10 +109,10 @@ fn infer(object: &mut Json) -> FieldFaults {
             continue;
         }
         match family_of(address) {
-            Some(CONFIGURED) => families.push(CONFIGURED.into()),
+            Some(CLUSTER_FAMILY) => families.push(CLUSTER_FAMILY.into()),
             Some(family) => {
                 let why = format!("{family} is not configured on this cluster");
-                faults.push(FieldFault::invalid(format!("{ADDRESSES}[{at}]"), &all, why));
+                faults.push(FieldFault::invalid(format!("{CLUSTER_IPS}[{at}]"), &all, why));
             }
             None => {}
         }
@@ -127,9 +127,9 @@ fn not_configured(spec: &Json) -> FieldFaults {
     let policy = spec.text("/ipFamilyPolicy");
     let dual = (policy == "RequireDualStack").then(|| {
         let why = "this cluster is not configured for dual-stack services";
-        FieldFault::invalid_text(POLICY, policy, why)
+        FieldFault::invalid_text(FAMILY_POLICY, policy, why)
     });
-    let others = spec.texts("/ipFamilies").enumerate().filter(|(_, family)| *family != CONFIGURED);
+    let others = spec.texts("/ipFamilies").enumerate().filter(|(_, family)| *family != CLUSTER_FAMILY);
     let others = others.map(|(at, family)| {
         FieldFault::invalid_text(format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster")
     });
@@ -151,7 +151,7 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     if all.is_empty() && !first.is_empty() {
         all.push(first);
     }
-    let wrong = |why: &str| FieldFault::invalid(ADDRESSES, value, why);
+    let wrong = |why: &str| FieldFault::invalid(CLUSTER_IPS, value, why);
     match all.first() {
         None => {}
         Some(_) if first.is_empty() => faults.push(wrong("must be empty when `clusterIP` is not specified")),
@@ -170,9 +170,9 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
         }
     }
     if let Some(policy) = object.at("/spec/ipFamilyPolicy").filter(|policy| !policy.is_null())
-        && !policy.as_str().is_some_and(|policy| POLICIES.contains(&policy))
+        && !policy.as_str().is_some_and(|policy| FAMILY_POLICIES.contains(&policy))
     {
-        faults.push(FieldFault::unsupported(POLICY, policy, POLICIES));
+        faults.push(FieldFault::unsupported(FAMILY_POLICY, policy, FAMILY_POLICIES));
     }
     let is_headless = all.first() == Some(&"None");
     if is_headless && all.len() > 1 {
@@ -180,7 +180,7 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     }
     let read: Vec<_> = all.iter().map(|address| family_of(address)).collect();
     let checked = all.iter().enumerate().filter(|(at, _)| *at > 0 || !is_headless);
-    let bad: Vec<_> = checked.filter_map(|(at, address)| ip_faults(address, &format!("{ADDRESSES}[{at}]"))).collect();
+    let bad: Vec<_> = checked.filter_map(|(at, address)| ip_faults(address, &format!("{CLUSTER_IPS}[{at}]"))).collect();
     let is_bad = !bad.is_empty();
     faults.extend(bad);
     if all.len() > 2 {
@@ -195,7 +195,7 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     for (at, (family, address)) in families.iter().zip(&all).enumerate().filter(|_| !is_headless) {
         if FAMILIES.contains(family) && family_of(address) != Some(*family) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{at}]`");
-            faults.push(FieldFault::invalid_text(format!("{ADDRESSES}[{at}]"), address, why));
+            faults.push(FieldFault::invalid_text(format!("{CLUSTER_IPS}[{at}]"), address, why));
         }
     }
     faults
@@ -235,7 +235,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldFaults {
         }
         if was.len() > is.len() && is.len() == 1 && new.text("/spec/ipFamilyPolicy") != "SingleStack" {
             let why = format!("must be set to 'SingleStack' when releasing the secondary {one}");
-            faults.push(FieldFault::invalid(POLICY, &new["spec"]["ipFamilyPolicy"], why));
+            faults.push(FieldFault::invalid(FAMILY_POLICY, &new["spec"]["ipFamilyPolicy"], why));
         }
     }
     faults
