@@ -13,10 +13,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &["apiserver::kinds::known", "apiserver::kinds::strategy"],
         "each kind has a strategy, and a strategy gets all kinds",
     ),
-    (
-        &["apiserver::kinds::core::persistent_volume_claim", "apiserver::kinds::core::pod"],
-        "an ephemeral volume contains a claim, and a claim has amounts as containers have",
-    ),
     (&["json::json", "json::map"], "a value can be a map, and a map contains values"),
     (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
