@@ -182,7 +182,7 @@ fn metadata_is_read_without_decoding() {
     assert_eq!(read.controller().unwrap().group(), "apps");
 
     let error = closed.get().unwrap_err();
-    assert_eq!(error.error, "its Deserialize panicked: it was decoded");
+    assert_eq!(error.error, "its Deserialize panicked: the object was decoded");
     assert_eq!(closed.get().unwrap_err(), error);
 }
 

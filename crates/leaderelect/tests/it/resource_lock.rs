@@ -144,7 +144,7 @@ fn only_a_single_lease_can_be_coordinated() {
         let told = LeaderElector::new(lock, config).err().map(|error| error.to_string());
         let expected = refused.map(|kind| {
             format!(
-                "coordinated needs a lock that is a Lease alone; {kind} kube-system/lock is none: use leases, or set \
+                "coordinated requires a Lease as the lock, but {kind} kube-system/lock is not one: use leases, or set \
                  coordinated to false"
             )
         });
