@@ -89,7 +89,7 @@ pub struct Subscription<T> {
 /// use pintle_informer::SharedInformer;
 /// use pintle_meta::PartialObject;
 ///
-/// Counts subscribers that have not taken a waiting event for a minute.
+/// /// Counts subscribers that have not taken a waiting event for a minute.
 /// fn stuck(pods: &SharedInformer<PartialObject>) -> usize {
 ///     let age = |status: &pintle_informer::SubscriptionStatus| status.age.unwrap_or_default();
 ///     pods.subscriptions().iter().filter(|status| age(status) > Duration::from_secs(60)).count()
