@@ -57,6 +57,15 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, value: f64) -> io::Result<()> {
         write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
     }
+
+    /// Writes a number that serde_json keeps as text, with its feature `arbitrary_precision`.
+    fn write_number_str<W: ?Sized + Write>(&mut self, to: &mut W, text: &str) -> io::Result<()> {
+        let is_integer = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+        match text.parse::<f64>() {
+            Ok(number) if !is_integer && number.is_finite() => self.write_f64(to, number),
+            _ => to.write_all(text.as_bytes()),
+        }
+    }
 }
 
 /// Both texts are the shortest that mean the number; Rust's has no plus sign before the exponent.
