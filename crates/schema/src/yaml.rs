@@ -24,6 +24,8 @@ pub(super) use emitter::{write, write_line};
 /// What the tools of Kubernetes say before an error in YAML.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
+const EXCESSIVE: &str = "document contains excessive aliasing";
+
 /// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
 const MOST_ALIASED: usize = 16 << 20;
 
@@ -153,8 +155,9 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go reads the whole document before it looks at what it means.
-        while !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
+        // Go reads the whole document before it looks at what it means. Beyond a limit, the rest is not worth the time.
+        let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
+        while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
         match self.unsupported {
             None => Ok((node, self.findings)),
@@ -305,7 +308,6 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 
     fn copy(&mut self, anchor: &str, room: usize) -> Result<JsonNode, String> {
-        const EXCESSIVE: &str = "document contains excessive aliasing";
         if self.open.contains(anchor) {
             return Err(format!("anchor '{anchor}' value contains itself"));
         }

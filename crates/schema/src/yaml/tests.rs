@@ -401,3 +401,17 @@ proptest! {
         let _ = read(&body);
     }
 }
+
+#[test]
+fn a_document_is_not_read_beyond_its_limits() {
+    // Behind the limit there is what would be an error of the whole document.
+    for (text, why) in [
+        (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
+        (
+            format!("- &a [{}]\n{}- '", "x,".repeat(30_000), "- *a\n".repeat(30_000)),
+            "document contains excessive aliasing",
+        ),
+    ] {
+        assert!(why_not(&text).ends_with(why), "{}", why_not(&text));
+    }
+}
