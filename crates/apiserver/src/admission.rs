@@ -16,7 +16,7 @@ pub(crate) use amounts::Amounts;
 pub(crate) struct Attempt<'a> {
     /// What is written.
     pub(crate) resource: &'a crate::kinds::GroupResource,
-    pub(crate) part: crate::request::Part,
+    pub(crate) subresource: crate::request::Subresource,
     /// The object as it is to be stored.
     pub(crate) object: &'a pintle_json::Json,
     /// The stored object; none of a new one.

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
-use crate::apart::{self, Movable};
+use crate::offload::{self, Offload};
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Changes, Db, Lagged, Range, Run};
@@ -126,7 +126,7 @@ impl Starting<'_> {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
         let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
-        self.tasks.spawn(Movable::new(&self.registry.turns, run));
+        self.tasks.spawn(Offload::new(&self.registry.turns, run));
         self.quiet.push(quiet);
     }
 }
@@ -181,7 +181,7 @@ async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &
 async fn take_up(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
     match next {
         Ok(change) => {
-            apart::work_on(change.new.weight()).await;
+            offload::work_on(change.new.weight()).await;
             controller.observe(&change)
         }
         Err(Lagged) => {

@@ -11,7 +11,7 @@ mod custom_resource;
 mod custom_strategy;
 mod default;
 mod definition;
-mod definition_faults;
+mod definition_errors;
 mod embedded;
 mod formats;
 pub(crate) mod json_path;

@@ -18,7 +18,7 @@ pub(crate) use documents::{Document, DocumentForm, DocumentScope, Documents, Lis
 pub(crate) use legacy::{api_versions, group, resource_list};
 use legacy::{group_list, paths};
 
-use crate::kinds::{Kind, Subresource};
+use crate::kinds::{Kind, ServedSubresource};
 
 /// The entity tag of a document, without its quotes: 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
@@ -34,6 +34,6 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
 }
 
 /// The group, version and kind of a subresource, where they are not those of the object's own version.
-fn elsewhere<'a>(kind: &Kind, subresource: &'a Subresource) -> Option<&'a pintle_meta::GroupVersionKind> {
+fn elsewhere<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
 
-use crate::validate::FieldFaults;
+use crate::validate::FieldErrors;
 
 /// Why a request failed, as the client is told.
 #[derive(Clone, Debug)]
@@ -113,8 +113,8 @@ impl Failure {
     }
 
     /// 422 with everything spelt out.
-    pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: FieldFaults) -> Self {
-        let causes: Vec<_> = faults.into_iter().map(StatusCause::from).collect();
+    pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
+        let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
         // What is found twice counts twice, but is told once.
         let mut seen = HashSet::new();
         let once = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
@@ -129,8 +129,8 @@ impl Failure {
     }
 
     /// 422 for the options of a request.
-    pub(crate) fn invalid_options(kind: &str, faults: FieldFaults) -> Self {
-        Self::invalid_named("meta.k8s.io", kind, "", faults)
+    pub(crate) fn invalid_options(kind: &str, errors: FieldErrors) -> Self {
+        Self::invalid_named("meta.k8s.io", kind, "", errors)
     }
 
     /// 410: that revision is forgotten.

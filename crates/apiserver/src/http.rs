@@ -37,17 +37,17 @@ use pintle_meta::FieldSelector;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::apart::Movable;
 use crate::audit::{AuditRecord, Committed};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, View};
 use crate::metrics::{self, RequestLabels};
-use crate::registry::{BodyRoom, Registry};
+use crate::offload::Offload;
+use crate::registry::{BodyBudget, Registry};
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
-use crate::request::{Asker, Part, Verb};
+use crate::request::{Requester, Subresource, Verb};
 
 /// A request on its way through the checks.
 pub(crate) struct Call {
@@ -57,12 +57,12 @@ pub(crate) struct Call {
     /// Both as they came.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
-    pub(crate) asker: Asker,
+    pub(crate) requester: Requester,
     /// What it falls under, once it is known who asks.
     flow: Option<auth::Flow>,
     /// What it does, and to what.
     verb: Option<Verb>,
-    place: ResourcePath,
+    target: ResourcePath,
     /// The name of what it is about, for rules.
     object: String,
     /// It reads what this view shows, for a fault that a test asked for.
@@ -74,7 +74,7 @@ pub(crate) struct Call {
     /// What its schema takes, as bytes of a body.
     schema_weight: usize,
     /// The room for the bodies of all requests.
-    bodies: Arc<BodyRoom>,
+    bodies: Arc<BodyBudget>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
     /// What the connection carries after the answer, if that is 101.
@@ -95,10 +95,10 @@ impl Call {
             query: Query::parse(head.uri.query().unwrap_or_default()),
             uri: head.uri,
             headers: head.headers,
-            asker: Asker::default(),
+            requester: Requester::default(),
             flow: None,
             verb: None,
-            place: ResourcePath::default(),
+            target: ResourcePath::default(),
             object: String::new(),
             view: None,
             warnings: Vec::new(),
@@ -117,7 +117,7 @@ impl Call {
 
     /// The labels by which the request is counted. None for paths that lead nowhere.
     fn labels(&self) -> Option<RequestLabels> {
-        let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.place;
+        let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
         let Some(verb) = self.verb else {
             return RequestLabels::of_path(&self.path, self.method.as_str());
         };
@@ -171,11 +171,11 @@ pub(crate) async fn respond(
 ) -> (Response<ResponseBody>, Option<Socket>) {
     let (mut call, incoming) = Call::new(&registry, request);
     let audit_id = call.headers.get(AUDIT_ID).cloned();
-    let errand = Errand::of(&mut call);
-    let end = errand.as_ref().ok().and_then(|errand| errand.limit).map(|limit| Instant::now() + limit);
-    call.asker.until = end;
+    let info = RequestInfo::of(&mut call);
+    let end = info.as_ref().ok().and_then(|info| info.limit).map(|limit| Instant::now() + limit);
+    call.requester.until = end;
     let asked = AuditGuard::new(registry.clone(), call);
-    let work = Movable::new(&registry.turns, answer(asked, errand, incoming));
+    let work = Offload::new(&registry.turns, answer(asked, info, incoming));
     let Some(end) = end else {
         let (response, mut goes_on) = work.await;
         goes_on.asked.is_told = true;
@@ -209,16 +209,16 @@ struct GoesOn {
 /// The answer to a request, as soon as it is worked out.
 async fn answer(
     mut asked: AuditGuard,
-    errand: Outcome<Errand>,
+    info: Outcome<RequestInfo>,
     incoming: Incoming,
 ) -> (Response<ResponseBody>, GoesOn) {
     let (registry, committed) = (asked.registry.clone(), asked.committed.clone());
     let call = &mut asked.call;
-    let outcome = match errand {
-        Ok(errand) => committed.during(serve(&registry, call, &errand, incoming)).await,
+    let outcome = match info {
+        Ok(info) => committed.during(serve(&registry, call, &info, incoming)).await,
         Err(failure) => Err(failure),
     };
-    call.warnings.extend(call.asker.take_warnings());
+    call.warnings.extend(call.requester.take_warnings());
     let scheduled = !matches!(&outcome, Err(failure) if failure.code() == 401 || failure.early);
     let ends = match &outcome {
         Ok(Reply::Watch { watcher }) => watcher.ends(),
@@ -262,11 +262,11 @@ impl Drop for AuditGuard {
             self.registry.metrics.count(labels, self.code, self.received.elapsed());
         }
         let user_agent = self.call.user_agent().to_owned();
-        let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.place);
-        let is_late = !self.is_told && self.call.asker.is_late();
+        let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
+        let is_late = !self.is_told && self.call.requester.is_late();
         self.registry.audit.note(AuditRecord {
             received: self.received,
-            user: std::mem::take(&mut self.call.asker.user.name),
+            user: std::mem::take(&mut self.call.requester.user.name),
             user_agent,
             verb: self.call.verb,
             group,
@@ -276,20 +276,20 @@ impl Drop for AuditGuard {
             name,
             code: if is_late { encode::TIMED_OUT } else { self.code },
             committed: self.committed.last(),
-            annotations: self.call.asker.take_annotations(),
+            annotations: self.call.requester.take_annotations(),
         });
     }
 }
 
 /// What a request is for.
-struct Errand {
+struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
     /// How long it may take, if there is an end to that.
     limit: Option<Duration>,
 }
 
-impl Errand {
+impl RequestInfo {
     /// Reads it from the path, the method and the query; the call is told of it.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
@@ -299,7 +299,7 @@ impl Errand {
         let verb = verb(call, &target);
         call.verb = verb;
         if let Target::Resource(path) = &target {
-            call.place.clone_from(path);
+            call.target.clone_from(path);
             call.object = named(call, path, verb);
         }
         let limit = time_limit(call, &target, verb)?;
@@ -307,11 +307,11 @@ impl Errand {
     }
 }
 
-async fn serve(registry: &Arc<Registry>, call: &mut Call, errand: &Errand, incoming: Incoming) -> Outcome<Reply> {
-    let Errand { target, verb, .. } = errand;
+async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, incoming: Incoming) -> Outcome<Reply> {
+    let RequestInfo { target, verb, .. } = info;
     let verb = *verb;
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
-    call.asker.user =
+    call.requester.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
     let delivery = match verb {
@@ -425,15 +425,15 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         _ => Attributes::Path { verb: &word, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.asker.user = auth::impersonate(registry.rbac(), &call.asker.user, wanted, &attributes)?;
+        call.requester.user = auth::impersonate(registry.rbac(), &call.requester.user, wanted, &attributes)?;
     }
-    call.flow = registry.flow(&call.asker.user, &attributes);
-    auth::authorize(registry.rbac(), &call.asker.user, &attributes)
+    call.flow = registry.flow(&call.requester.user, &attributes);
+    auth::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
 /// The request as the rules of scripted faults see it.
 fn fault_request(call: &Call) -> faults::Request<'_> {
-    let ResourcePath { group, resource, subresource, namespace, .. } = &call.place;
+    let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
         verb: call.verb,
         group,
@@ -441,7 +441,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
         subresource,
         namespace,
         name: &call.object,
-        user: &call.asker.user.name,
+        user: &call.requester.user.name,
         user_agent: call.user_agent(),
         version: call.query.text("resourceVersion"),
     }
@@ -453,7 +453,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 /// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
 /// a duration in Go's spelling, on every other path.
 fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
-    let streams = |path: &ResourcePath| Part::parse(&path.subresource).is_some_and(Part::is_stream);
+    let streams = |path: &ResourcePath| Subresource::parse(&path.subresource).is_some_and(Subresource::is_stream);
     if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
         return Ok(None);
     }

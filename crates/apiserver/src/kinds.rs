@@ -11,9 +11,9 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use pintle_schema::Schema;
 
 use crate::failure::Failure;
-use crate::request::{Part, Verb};
+use crate::request::{Subresource, Verb};
 use crate::store::Stored;
-use crate::validate::FieldFaults;
+use crate::validate::FieldErrors;
 
 mod admission_registration;
 mod amounts_of_resources;
@@ -31,8 +31,6 @@ mod cluster_of_store;
 mod core;
 mod default_class;
 mod devices;
-#[cfg(test)]
-mod fault_rows;
 mod field_selectors;
 mod flow_control;
 #[cfg(test)]
@@ -48,11 +46,11 @@ mod network_rules;
 mod networking;
 pub(crate) mod object_meta;
 mod pem;
-mod place;
 mod pod_disruption_budget;
 pub(crate) mod posting;
 mod priority_class;
 mod rbac;
+mod request_target;
 pub(crate) mod reset;
 mod runtime_class;
 mod scale;
@@ -64,6 +62,8 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod token_grant;
+#[cfg(test)]
+mod validation_rows;
 mod warnings;
 mod webhook_service;
 pub(crate) mod without_effect;
@@ -80,8 +80,8 @@ pub(crate) use field_selectors::{claims, indexed_field, selectable, selects_fiel
 pub(crate) use known::{Group, Kinds, VersionKinds, compare_versions};
 pub(crate) use layout::Layout;
 pub(crate) use object_meta::MetadataChecks;
-pub(crate) use place::Place;
 pub(crate) use rbac::RBAC_GROUP;
+pub(crate) use request_target::RequestTarget;
 pub(crate) use scale::Scale;
 pub(crate) use strategy::{Plain, Strategy};
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
@@ -115,7 +115,7 @@ pub(crate) struct Kind {
     /// The version that is stored, for the hash in discovery; `None` where nothing is.
     pub(crate) stored_version: Option<GroupVersion>,
     /// Further paths below an object.
-    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) subresources: Vec<ServedSubresource>,
     /// How the generic handlers treat it.
     pub(crate) conduct: Conduct,
     /// Its own rules.
@@ -128,9 +128,9 @@ pub(crate) struct Kind {
 
 /// A path below an object, such as `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Subresource {
+pub(crate) struct ServedSubresource {
     /// The path below the object.
-    pub(crate) part: Part,
+    pub(crate) subresource: Subresource,
     /// What can be done with it.
     pub(crate) verbs: Vec<Verb>,
     /// What it is read and written as, where that is not the kind of the object itself.
@@ -218,9 +218,9 @@ impl Kind {
     }
 
     /// 422 for an object of this kind.
-    pub(crate) fn invalid(&self, name: &str, faults: FieldFaults) -> Failure {
+    pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
         // Events of both groups are told as those of the core group.
-        Failure::invalid_named(&self.store.group, &self.kind, name, faults)
+        Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
     /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
@@ -235,13 +235,13 @@ impl Kind {
     }
 
     /// The subresource by which that part is served.
-    pub(crate) fn subresource(&self, part: Part) -> Option<&Subresource> {
-        self.subresources.iter().find(|subresource| subresource.part == part)
+    pub(crate) fn subresource(&self, subresource: Subresource) -> Option<&ServedSubresource> {
+        self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
     /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
     pub(crate) fn splits_status(&self) -> bool {
-        self.subresource(Part::Status).is_some()
+        self.subresource(Subresource::Status).is_some()
     }
 
     /// The columns of its tables; `None` for the name and the time of creation alone.
@@ -250,8 +250,8 @@ impl Kind {
     }
 
     /// The paths that a write of that part cannot change.
-    pub(crate) fn reset_fields(&self, part: Part) -> reset::Reset {
-        self.strategy.reset_fields(part).unwrap_or_else(|| reset::usual(part, self.splits_status()))
+    pub(crate) fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
+        self.strategy.reset_fields(subresource).unwrap_or_else(|| reset::usual(subresource, self.splits_status()))
     }
 
     /// An object in stored form as this version shows it.

@@ -67,7 +67,6 @@ macro_rules! assert_no_debug {
 }
 
 mod admission;
-mod apart;
 mod audit;
 mod auth;
 mod background;
@@ -85,6 +84,7 @@ mod kinds;
 mod live;
 mod metrics;
 mod object;
+mod offload;
 mod plan;
 mod registry;
 mod request;

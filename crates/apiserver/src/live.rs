@@ -28,7 +28,7 @@ use crate::kinds::posting::Posting;
 use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::metadata;
 use crate::registry::Registry;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::user::MASTERS;
@@ -63,12 +63,12 @@ struct Collection {
 enum Where {
     Here,
     /// In the other cluster.
-    There(Duty),
+    There(TimeoutScope),
 }
 
 /// How long another cluster may take for an answer that is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Duty {
+enum TimeoutScope {
     /// As long as any request.
     Whole,
     /// Its head as long; the rest as long as somebody listens: of a watch.
@@ -112,10 +112,10 @@ impl Live {
         let prepared = tokio::time::timeout(UPSTREAM_PATIENCE, self.prepare(&method, &uri)).await;
         match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
             Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
-            Ok(Where::There(duty)) => {
-                let end = (duty == Duty::Whole).then(|| Instant::now() + UPSTREAM_PATIENCE);
+            Ok(Where::There(timeout_scope)) => {
+                let end = (timeout_scope == TimeoutScope::Whole).then(|| Instant::now() + UPSTREAM_PATIENCE);
                 end.map(Deadline::Request).map(deadline);
-                (self.forward(request, duty, end).await, None)
+                (self.forward(request, timeout_scope, end).await, None)
             }
             Err(refusal) => (refusal.into_response(), None),
         }
@@ -135,7 +135,7 @@ impl Live {
             Target::Resource(path) => path,
             // Once somebody has written definitions, it is this server that knows what there is.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
-                return Ok(Where::There(Duty::Whole));
+                return Ok(Where::There(TimeoutScope::Whole));
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Where::Here),
         };
@@ -148,27 +148,27 @@ impl Live {
             // Behind a proxy, to read may be to do anything.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
-                Ok(Where::There(duty(&path, uri)))
+                Ok(Where::There(timeout_scope(&path, uri)))
             } else {
                 Err(Refusal::unknown(&path.resource))
             };
         };
         // What others than the store would say is for the other cluster to say.
-        let part = Part::parse(&path.subresource).unwrap_or_default();
-        if part == Part::Proxy || path.old_proxy {
+        let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
+        if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
         }
-        let is_told = part == Part::Log || kind.strategy.made_up().is_some();
-        let is_question = path.name.is_empty() && kind.strategy.posting(part).is_some_and(Posting::is_question);
+        let is_told = subresource == Subresource::Log || kind.strategy.made_up().is_some();
+        let is_question = path.name.is_empty() && kind.strategy.posting(subresource).is_some_and(Posting::is_question);
         if reads && is_told {
-            return Ok(Where::There(duty(&path, uri)));
+            return Ok(Where::There(timeout_scope(&path, uri)));
         }
         if *method == Method::POST && is_question {
-            return Ok(Where::There(Duty::Whole));
+            return Ok(Where::There(TimeoutScope::Whole));
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
         if !reads {
-            self.bring_what_rules_look_at(kind, part, namespace).await?;
+            self.bring_what_rules_look_at(kind, subresource, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
             _ if kind.conduct.transient => (),
@@ -182,7 +182,7 @@ impl Live {
     async fn bring_what_rules_look_at(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
-        part: Part,
+        subresource: Subresource,
         namespace: &str,
     ) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
@@ -196,7 +196,7 @@ impl Live {
                 brought => brought?,
             }
         }
-        for (group, kind) in kind.strategy.looks_at(part) {
+        for (group, kind) in kind.strategy.looks_at(subresource) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
             match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
@@ -309,12 +309,12 @@ fn version(object: &Json) -> u64 {
 
 /// What is asked of the other cluster where such a read is passed on to it: a watch of a collection, or a log, which has no limit even if
 /// it is not followed, goes on for as long as somebody listens.
-fn duty(path: &ResourcePath, uri: &Uri) -> Duty {
+fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
-    match Part::parse(&path.subresource) {
-        _ if path.old_watch || (path.name.is_empty() && query.flag("watch") == Some(true)) => Duty::Head,
-        Some(part) if part.is_stream() => Duty::Nothing,
-        _ => Duty::Whole,
+    match Subresource::parse(&path.subresource) {
+        _ if path.old_watch || (path.name.is_empty() && query.flag("watch") == Some(true)) => TimeoutScope::Head,
+        Some(subresource) if subresource.is_stream() => TimeoutScope::Nothing,
+        _ => TimeoutScope::Whole,
     }
 }
 
@@ -326,22 +326,22 @@ mod tests {
     fn a_watch_and_a_log_go_on_and_other_reads_do_not() {
         const THINGS: &str = "/apis/e.com/v1/namespaces/default/things";
         for (uri, expected) in [
-            (THINGS.to_owned(), Duty::Whole),
-            (format!("{THINGS}?watch"), Duty::Head),
-            (format!("{THINGS}?watch=1"), Duty::Head),
-            (format!("{THINGS}?watch=False"), Duty::Whole),
-            (format!("{THINGS}/watch?watch=1"), Duty::Whole),
-            ("/apis/e.com/v1/watch/things".into(), Duty::Head),
-            ("/apis/e.com/v1/%77atch/namespaces/default/things/a".into(), Duty::Head),
-            ("/apis/e.com/v1/namespaces/watch/things".into(), Duty::Whole),
-            (format!("{THINGS}/watch/status"), Duty::Whole),
-            ("/api/v1/namespaces/default/pods/p/log".into(), Duty::Nothing),
-            ("/api/v1/namespaces/default/pods/p/log?follow=true".into(), Duty::Nothing),
-            ("/api/v1/namespaces/default/pods/p/status".into(), Duty::Whole),
+            (THINGS.to_owned(), TimeoutScope::Whole),
+            (format!("{THINGS}?watch"), TimeoutScope::Head),
+            (format!("{THINGS}?watch=1"), TimeoutScope::Head),
+            (format!("{THINGS}?watch=False"), TimeoutScope::Whole),
+            (format!("{THINGS}/watch?watch=1"), TimeoutScope::Whole),
+            ("/apis/e.com/v1/watch/things".into(), TimeoutScope::Head),
+            ("/apis/e.com/v1/%77atch/namespaces/default/things/a".into(), TimeoutScope::Head),
+            ("/apis/e.com/v1/namespaces/watch/things".into(), TimeoutScope::Whole),
+            (format!("{THINGS}/watch/status"), TimeoutScope::Whole),
+            ("/api/v1/namespaces/default/pods/p/log".into(), TimeoutScope::Nothing),
+            ("/api/v1/namespaces/default/pods/p/log?follow=true".into(), TimeoutScope::Nothing),
+            ("/api/v1/namespaces/default/pods/p/status".into(), TimeoutScope::Whole),
         ] {
             let uri: Uri = uri.parse().expect("a path");
             let Target::Resource(path) = Target::parse(uri.path()) else { panic!("{uri}") };
-            assert_eq!(duty(&path, &uri), expected, "{uri}");
+            assert_eq!(timeout_scope(&path, &uri), expected, "{uri}");
         }
     }
 }

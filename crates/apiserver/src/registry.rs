@@ -5,7 +5,7 @@
 
 mod admission_chain;
 mod admission_plugin;
-mod body_room;
+mod body_budget;
 mod collection;
 mod commit;
 mod continue_token;
@@ -35,7 +35,7 @@ use std::time::Duration;
 pub(crate) use admission_plugin::Plugin;
 #[cfg(test)]
 pub(crate) use admission_plugin::{AdmissionOptions, AdmissionRequest};
-pub(crate) use body_room::{BodyRoom, LARGEST_BODY, Unread};
+pub(crate) use body_budget::{BodyBudget, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
 pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
@@ -43,10 +43,9 @@ pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncac
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
-pub(crate) use update::{Make, Wish};
+pub(crate) use update::{Make, UpdateSource};
 pub(crate) use writer::{OWN_MANAGER, Writer};
 
-use crate::apart::StepTurns;
 use crate::audit::AuditLog;
 use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Rbac, Tokens};
 use crate::clock::Clock;
@@ -57,6 +56,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::metrics::Metrics;
+use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
@@ -76,9 +76,9 @@ pub(crate) struct Registry {
     pub(crate) audit: AuditLog,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
-    pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
-    pub(crate) turns: StepTurns,
+    pub(crate) turns: OffloadPermits,
     /// Who has a say in requests.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// It is locked for as long as it takes to copy or to replace a reference.
@@ -108,11 +108,11 @@ impl Registry {
             flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),
-            bodies: Arc::new(BodyRoom::new(config.body_bytes)),
+            bodies: Arc::new(BodyBudget::new(config.body_bytes)),
             audit: AuditLog::new(config.audit),
             metrics: Metrics::default(),
             documents: Arc::default(),
-            turns: StepTurns::new(),
+            turns: OffloadPermits::new(),
             chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             changing_kinds: Mutex::default(),

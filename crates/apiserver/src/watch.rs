@@ -21,9 +21,9 @@ use tokio::time::Instant;
 pub(crate) use frame::FrameShape;
 pub(crate) use watch_event::WatchEvent;
 
-use crate::apart::{self, Movable};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{Lagging, View, WatchFault};
+use crate::offload::{self, Offload};
 use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
@@ -95,7 +95,7 @@ pub(crate) struct Watcher {
 }
 
 /// What comes of a frame that is made apart, and what made it.
-type Shaping = Movable<(FrameShape, Option<Outcome<Bytes>>)>;
+type Shaping = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
 /// slowly has lost what comes after it in any case, and one that does not read keeps nothing.
@@ -368,14 +368,14 @@ impl Watcher {
         weight: usize,
         make: impl FnOnce(&mut FrameShape, &Selection) -> Option<Outcome<Bytes>> + Send + 'static,
     ) {
-        if !apart::is_long(weight) {
+        if !offload::is_long(weight) {
             let frame = make(&mut self.shape, &self.selection);
             frame.into_iter().for_each(|frame| self.send(frame));
             return;
         }
         let (mut shape, selection) = (self.shape.clone(), self.selection.clone());
-        let shaping = Movable::new(&self.registry.turns, async move {
-            apart::work_on(weight).await;
+        let shaping = Offload::new(&self.registry.turns, async move {
+            offload::work_on(weight).await;
             let frame = make(&mut shape, &selection);
             (shape, frame)
         });
@@ -410,7 +410,7 @@ impl Watcher {
             let mut is_meant = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
-                is_meant = !apart::is_long(self.selection.search_weight(stored));
+                is_meant = !offload::is_long(self.selection.search_weight(stored));
                 !is_meant || self.selection.matches(stored)
             });
             drop(run);

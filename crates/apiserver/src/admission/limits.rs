@@ -4,7 +4,7 @@ use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
 use super::{Amounts, Attempt, pods};
-use crate::request::Part;
+use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Resources that a pod may ask for as a whole.
@@ -15,11 +15,11 @@ const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 /// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
 pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
-    match (attempt.part, attempt.old) {
+    match (attempt.subresource, attempt.old) {
         (_, Some(old)) if deleting(old) => false,
-        (Part::Object, None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
-        (Part::Object, Some(_)) => attempt.is_of("persistentvolumeclaims"),
-        (Part::Resize, Some(_)) => attempt.is_of("pods"),
+        (Subresource::None, None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
+        (Subresource::None, Some(_)) => attempt.is_of("persistentvolumeclaims"),
+        (Subresource::Resize, Some(_)) => attempt.is_of("pods"),
         _ => false,
     }
 }
@@ -57,8 +57,8 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
 }
 
 /// What the limit range has against the object; empty if nothing.
-pub(crate) fn faults(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
-    if attempt.is_of("pods") { pod_faults(range, attempt.object) } else { claim_faults(range, attempt.object) }
+pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
+    if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
 
 fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
@@ -83,27 +83,27 @@ fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -
     given
 }
 
-fn pod_faults(range: &Json, pod: &Json) -> Vec<String> {
-    let (mut faults, mut told): (Vec<String>, usize) = (Vec::new(), 0);
+fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
+    let (mut errors, mut told): (Vec<String>, usize) = (Vec::new(), 0);
     for limit in range.list("/spec/limits") {
         let bounds = Bounds::of(limit);
         match bounds.kind {
             "Container" => {
                 for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
                     let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
-                    let found = bounds.faults(&side("requests"), &side("limits"));
+                    let found = bounds.errors(&side("requests"), &side("limits"));
                     told += found.iter().map(String::len).sum::<usize>();
-                    faults.extend(found);
+                    errors.extend(found);
                     if told > MOST_LIMITS_TOLD {
-                        return faults;
+                        return errors;
                     }
                 }
             }
-            "Pod" => faults.extend(bounds.faults(&whole_pod(pod, "requests"), &whole_pod(pod, "limits"))),
+            "Pod" => errors.extend(bounds.errors(&whole_pod(pod, "requests"), &whole_pod(pod, "limits"))),
             _ => (),
         }
     }
-    faults
+    errors
 }
 
 /// What a pod asks for: what it says itself goes before the sum over its containers.
@@ -115,24 +115,24 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
 }
 
 /// A claim has requests alone.
-fn claim_faults(range: &Json, claim: &Json) -> Vec<String> {
+fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for bounds in of_type(range, "PersistentVolumeClaim").map(Bounds::of) {
         let of_claim = |(name, bound)| bounds.below(name, bound, requests.get(name), None);
-        faults.extend(bounds.min.iter().filter_map(of_claim));
+        errors.extend(bounds.min.iter().filter_map(of_claim));
         for (name, bound) in bounds.max.iter() {
-            let fault = match requests.get(name) {
+            let error = match requests.get(name) {
                 None => bounds.say("maximum", name, bound, ".  No request is specified"),
                 Some(request) if is_more(request, bound, &[request, bound]) => {
                     bounds.say("maximum", name, bound, &format!(", but request is {request}"))
                 }
                 Some(_) => continue,
             };
-            faults.push(fault);
+            errors.push(error);
         }
     }
-    faults
+    errors
 }
 
 /// One item of a limit range.
@@ -154,22 +154,22 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    fn faults(&self, requests: &Amounts, limits: &Amounts) -> Vec<String> {
-        let mut faults = Vec::new();
+    fn errors(&self, requests: &Amounts, limits: &Amounts) -> Vec<String> {
+        let mut errors = Vec::new();
         let both = |name: &str| (requests.get(name), limits.get(name));
         for (name, bound) in self.min.iter() {
             let (request, limit) = both(name);
-            faults.extend(self.below(name, bound, request, limit));
+            errors.extend(self.below(name, bound, request, limit));
         }
         for (name, bound) in self.max.iter() {
             let (request, limit) = both(name);
-            faults.extend(self.above(name, bound, request, limit));
+            errors.extend(self.above(name, bound, request, limit));
         }
         for (name, bound) in self.ratio.iter() {
             let (request, limit) = both(name);
-            faults.extend(self.too_far_apart(name, bound, request, limit));
+            errors.extend(self.too_far_apart(name, bound, request, limit));
         }
-        faults
+        errors
     }
 
     fn below(&self, name: &str, min: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
@@ -248,8 +248,8 @@ mod tests {
 
     fn found(limit: Json, resource: &str, object: Json) -> Vec<String> {
         let resource = GroupResource::new("", resource);
-        let attempt = Attempt { resource: &resource, part: Part::Object, object: &object, old: None };
-        faults(&json!({"spec": {"limits": [limit]}}), &attempt)
+        let attempt = Attempt { resource: &resource, subresource: Subresource::None, object: &object, old: None };
+        errors(&json!({"spec": {"limits": [limit]}}), &attempt)
     }
 
     #[test]

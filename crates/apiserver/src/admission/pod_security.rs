@@ -10,7 +10,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 use baseline::BASELINE;
 use pod_view::PodView;
 use restricted::RESTRICTED;
@@ -70,12 +70,12 @@ struct Control {
 impl Policy {
     /// The policy of a namespace with these labels, and what is wrong with them. A level to enforce that makes no sense is taken for the
     /// strictest.
-    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldFaults) {
+    pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
-        let mut faults = FieldFaults::default();
-        let mut fault = |label: &str, value: &str, why: &str| {
-            faults.push(FieldFault::invalid_text(format!("metadata.labels[{label}]"), value, why));
+        let mut errors = FieldErrors::default();
+        let mut error = |label: &str, value: &str, why: &str| {
+            errors.push(FieldError::invalid_text(format!("metadata.labels[{label}]"), value, why));
         };
         let mut read = |mode: &str| {
             let (level, version) =
@@ -83,13 +83,13 @@ impl Policy {
             let of_level = label(&level).map(|text| {
                 let known = Level::parse(text);
                 if known.is_none() {
-                    fault(&level, text, LEVELS);
+                    error(&level, text, LEVELS);
                 }
                 known
             });
             let of_version = label(&version).map(|text| {
                 Version::parse(text).unwrap_or_else(|| {
-                    fault(&version, text, VERSIONS);
+                    error(&version, text, VERSIONS);
                     Version::Latest
                 })
             });
@@ -113,7 +113,7 @@ impl Policy {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
             version: warned_version.unwrap_or(if follows { enforce.version } else { Version::Latest }),
         };
-        (Self { enforce, audit, warn }, faults)
+        (Self { enforce, audit, warn }, errors)
     }
 }
 

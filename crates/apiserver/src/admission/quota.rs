@@ -11,7 +11,7 @@ use pintle_schema::quantity::Quantity;
 
 use super::{Amounts, Attempt};
 use crate::object::metadata;
-use crate::request::Part;
+use crate::request::Subresource;
 
 pub(crate) use usage::concern;
 
@@ -57,7 +57,7 @@ pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) 
     sum.add(&asked);
     let left = |amounts: &Amounts, resource: &str| amounts.get(resource).map_or(0, Quantity::nanos);
     let exceeded = asked.filtered(|resource, _| left(&sum, resource) > left(&hard, resource));
-    if !exceeded.0.is_empty() && attempt.part != Part::Status {
+    if !exceeded.0.is_empty() && attempt.subresource != Subresource::Status {
         let told = |amounts: &Amounts| amounts.filtered(|resource, _| exceeded.get(resource).is_some()).told();
         return Err(format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",

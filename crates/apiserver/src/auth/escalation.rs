@@ -9,7 +9,7 @@ use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{Place, RBAC_GROUP};
+use crate::kinds::{RBAC_GROUP, RequestTarget};
 use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
@@ -18,18 +18,24 @@ use crate::request::user::{MASTERS, User};
 const MOST_COMPARED: usize = 20_000_000;
 
 /// Whether writes of the kind give rights away.
-pub(crate) fn grants_rights(place: &Place) -> bool {
-    place.kind.group == RBAC_GROUP
+pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
+    target.kind.group == RBAC_GROUP
 }
 
 /// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
-/// role that is bound, allows it all the same. `place` has the name of the request; `old` is what the object was.
-pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json, old: Option<&Json>) -> Outcome<()> {
+/// role that is bound, allows it all the same. `target` has the name of the request; `old` is what the object was.
+pub(crate) fn check_grant(
+    rbac: Rbac<'_>,
+    user: &User,
+    target: &RequestTarget,
+    new: &Json,
+    old: Option<&Json>,
+) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Granter { rbac, user, place, name: metadata::name(new) };
-    match place.kind.kind.as_str() {
+    let writer = Granter { rbac, user, target, name: metadata::name(new) };
+    match target.kind.kind.as_str() {
         "Role" | "ClusterRole" => writer.check_role(new, old),
         _ => writer.check_binding(new, old),
     }
@@ -39,13 +45,13 @@ pub(crate) fn check_grant(rbac: Rbac<'_>, user: &User, place: &Place, new: &Json
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
-    place: &'a Place,
+    target: &'a RequestTarget,
     name: &'a str,
 }
 
 impl Granter<'_> {
     fn check_role(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
-        if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
+        if self.may("escalate", &self.target.kind.group, &self.target.kind.plural, &self.target.name)
             || old.is_some_and(|old| self.only_touches_ownership(new, old))
         {
             return Ok(());
@@ -70,7 +76,7 @@ impl Granter<'_> {
         let (kind, name) = (said("kind"), said("name"));
         let group = if said("apiGroup").is_empty() { RBAC_GROUP } else { said("apiGroup") };
         let role = match kind {
-            "Role" => Some(("roles", self.place.namespace.as_str())),
+            "Role" => Some(("roles", self.target.namespace.as_str())),
             "ClusterRole" => Some(("clusterroles", "")),
             _ => None,
         };
@@ -86,14 +92,14 @@ impl Granter<'_> {
             return Err(Failure::bad_request("Namespace parameter required."));
         }
         let role = self.rbac.role(namespace, name);
-        let role = role.ok_or_else(|| Failure::not_found(&self.place.kind.resource(), name))?;
+        let role = role.ok_or_else(|| Failure::not_found(&self.target.kind.resource(), name))?;
         self.check_rules(&role.rules).map_err(|why| self.forbidden(&why))
     }
 
     fn may(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool {
         let path = ResourcePath {
             group: group.into(),
-            namespace: self.place.namespace.clone(),
+            namespace: self.target.namespace.clone(),
             resource: resource.into(),
             name: name.into(),
             ..ResourcePath::default()
@@ -104,7 +110,7 @@ impl Granter<'_> {
 
     /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
-        let held = self.rbac.granted(self.user, &self.place.namespace);
+        let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
         let known = held.rules().map(rights::length).sum::<usize>();
         if given.saturating_mul(known) > MOST_COMPARED {
@@ -121,7 +127,7 @@ impl Granter<'_> {
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
         // A role that is not there is told as one of the resource that is written.
         let wrong = held.lost.map_or_else(String::new, |lost| {
-            format!("; resolution errors: [{} {} not found]", self.place.kind.resource(), quoted(&lost.name))
+            format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&lost.name))
         });
         Err(format!(
             "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{wrong}",
@@ -135,7 +141,7 @@ impl Granter<'_> {
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();
-            let kind = &self.place.kind;
+            let kind = &self.target.kind;
             kind.strategy.defaults(&mut object);
             kind.normalise(&mut object);
             for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
@@ -150,7 +156,7 @@ impl Granter<'_> {
     }
 
     fn forbidden(&self, why: &str) -> Failure {
-        Failure::forbidden(&self.place.kind.resource(), self.name, why)
+        Failure::forbidden(&self.target.kind.resource(), self.name, why)
     }
 }
 
@@ -209,9 +215,9 @@ mod tests {
         let user = User { name: "u".into(), groups: ["g".to_owned(), "h".to_owned()].into(), ..User::default() };
         let kind = Kinds::builtin().resource(RBAC_GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
-        let place = Place::new(kind, namespace, "a");
+        let target = RequestTarget::new(kind, namespace, "a");
         let (authorizer, db) = (Authorizer::default(), cluster(rules));
-        let granted = check_grant(authorizer.rules_in(&db), &user, &place, &new, old.as_ref());
+        let granted = check_grant(authorizer.rules_in(&db), &user, &target, &new, old.as_ref());
         granted.map_err(|failure| failure.status.message)
     }
 

@@ -8,7 +8,7 @@ use super::authorizer::Rbac;
 use crate::failure::{Failure, Outcome};
 use crate::request::path::ResourcePath;
 use crate::request::user::{ServiceAccountName, User};
-use crate::validate::{NameRule, name_faults};
+use crate::validate::{NameRule, name_errors};
 
 const IMPERSONATE_USER: &str = "impersonate-user";
 const IMPERSONATE_UID: &str = "impersonate-uid";
@@ -48,10 +48,10 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
 /// allowed to `user` by itself.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
-        let part = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
-        match decide(rbac, user, &part) {
+        let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
+        match decide(rbac, user, &right) {
             Decision::Allowed(_) => (),
-            Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &part, attributes, wrong)),
+            Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &right, attributes, wrong)),
         }
     }
     if let Some(account) = ServiceAccountName::of(&wanted)
@@ -64,7 +64,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
 
 /// What has to be allowed, each a resource with a name.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
-    let part = |group: &str, resource: &str, name: &str| ResourcePath {
+    let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
         version: "v1".into(),
         resource: resource.into(),
@@ -74,17 +74,17 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     const AUTHENTICATION: &str = "authentication.k8s.io";
     let mut parts = vec![match ServiceAccountName::of(wanted) {
         Some(account) => {
-            ResourcePath { namespace: account.namespace.into(), ..part("", "serviceaccounts", account.name) }
+            ResourcePath { namespace: account.namespace.into(), ..right("", "serviceaccounts", account.name) }
         }
-        None => part("", "users", &wanted.name),
+        None => right("", "users", &wanted.name),
     }];
     if !wanted.uid.is_empty() {
-        parts.push(part(AUTHENTICATION, "uids", &wanted.uid));
+        parts.push(right(AUTHENTICATION, "uids", &wanted.uid));
     }
-    parts.extend(wanted.groups.iter().map(|group| part("", "groups", group)));
+    parts.extend(wanted.groups.iter().map(|group| right("", "groups", group)));
     for (key, values) in &wanted.extra {
         let extra =
-            |value: &String| ResourcePath { subresource: key.clone(), ..part(AUTHENTICATION, "userextras", value) };
+            |value: &String| ResourcePath { subresource: key.clone(), ..right(AUTHENTICATION, "userextras", value) };
         parts.extend(values.iter().map(extra));
     }
     parts
@@ -96,14 +96,14 @@ fn refusal(
     rbac: Rbac<'_>,
     user: &User,
     wanted: &User,
-    part: &Attributes<'_>,
+    right: &Attributes<'_>,
     attributes: &Attributes<'_>,
     wrong: Option<String>,
 ) -> Failure {
     let namespace = ServiceAccountName::of(wanted).map_or("", |account| account.namespace);
     let granted = rbac.granted(user, namespace);
     let impersonates = granted.rules().any(|rule| rule.verbs.iter().any(|verb| &**verb == "impersonate"));
-    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
+    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, right, wrong) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {
         Attributes::Resource { verb, path, name } => {
@@ -118,7 +118,7 @@ fn refusal(
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");
-    if node.is_some_and(|name| name_faults(NameRule::Subdomain, name, false).is_empty()) {
+    if node.is_some_and(|name| name_errors(NameRule::Subdomain, name, false).is_empty()) {
         return bare.then_some("arbitrary-node");
     }
     match ServiceAccountName::of(wanted) {

@@ -10,12 +10,12 @@ use super::{Controller, all, options};
 use crate::crd;
 use crate::failure::Failure;
 use crate::kinds::api_service::RESOURCE;
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, RequestTarget};
 use crate::object::set_condition;
-use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
+use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
-use crate::request::{Asker, Part};
+use crate::request::{Requester, Subresource};
 use crate::store::{Change, Key, Range, Stored, key};
 
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
@@ -100,8 +100,8 @@ impl ApiServices {
         }
         let Some(stored) = registry.db.get(RESOURCE, name) else { return };
         if stored.labels().value(AUTOMANAGED) == Some("true") && !is_served {
-            let by = Asker::new(User::server());
-            let gone = registry.delete(&Place::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
+            let by = Requester::new(User::server());
+            let gone = registry.delete(&RequestTarget::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
             return told(name, gone.map(drop));
         }
         let object = stored.only(SERVICE_OUTLINE);
@@ -132,7 +132,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
     });
     let options = options();
     let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-    registry.create(&Place::new(kind.clone(), "", ""), object, &by).map(drop)
+    registry.create(&RequestTarget::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
 /// Whether requests for a version can be served, and why.
@@ -152,18 +152,18 @@ impl Available {
         let (namespace, name) = (service.text("/namespace"), service.text("/name"));
         let port = service.integer("/port").unwrap_or(443);
         let not = |reason, message| Self { status: "False", reason, message };
-        let place = format!("service/{name} in {namespace:?}");
+        let target = format!("service/{name} in {namespace:?}");
         let Some(found) = registry.db.get(SERVICES, &key(namespace, name)) else {
-            return not("ServiceNotFound", format!("{place} is not present"));
+            return not("ServiceNotFound", format!("{target} is not present"));
         };
         let found = found.only(&["spec.type", "spec.ports"]);
         if found.text("/spec/type") == "ClusterIP" {
             if !found.list("/spec/ports").any(|known| known.integer("/port") == Some(port)) {
-                return not("ServicePortError", format!("{place} is not listening on port {port}"));
+                return not("ServicePortError", format!("{target} is not listening on port {port}"));
             }
             let mut slices = registry.db.objects_of(SLICES, &Range::namespace(Some(namespace)));
             if !slices.any(|(_, slice)| slice.labels().value("kubernetes.io/service-name") == Some(name)) {
-                return not("EndpointsNotFound", format!("cannot find endpointslices for {place}"));
+                return not("EndpointsNotFound", format!("cannot find endpointslices for {target}"));
             }
         }
         let why = "failing or missing response: this server passes no requests on to others".into();
@@ -197,8 +197,8 @@ fn say(
     };
     let options = options();
     let by = Writer::new(&options, OWN_MANAGER, now.clone());
-    let place = Place { part: Part::Status, ..Place::new(kind.clone(), "", name) };
-    registry.update(&place, &Wish::Patch(&make), &by).map(drop)
+    let target = RequestTarget { subresource: Subresource::Status, ..RequestTarget::new(kind.clone(), "", name) };
+    registry.update(&target, &UpdateSource::Patch(&make), &by).map(drop)
 }
 
 fn told(name: &str, done: Result<(), Failure>) {
@@ -220,14 +220,14 @@ mod tests {
         create(&registry, kind, name).expect("absent");
         let read = || registry.db.get(RESOURCE, name).expect("it is there").only(SERVICE_OUTLINE);
         let old = read();
-        let (options, place) = (options(), Place::new(kind.clone(), "", name));
+        let (options, target) = (options(), RequestTarget::new(kind.clone(), "", name));
         let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
             new["spec"].set("service", json!({"namespace": "default", "name": "s"}));
             Ok(new)
         };
-        registry.update(&place, &Wish::Patch(&make), &by).expect("it is valid");
+        registry.update(&target, &UpdateSource::Patch(&make), &by).expect("it is valid");
         let said = |object: &Json| say(&registry, kind, name, object, &Available::of(&registry, None));
         assert!(said(&old).is_err(), "a Service stands for it by now");
         assert!(said(&read()).is_ok());

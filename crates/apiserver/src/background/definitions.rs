@@ -8,13 +8,13 @@ use pintle_json::{Json, json};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::apart;
 use crate::crd::{self, DEFINITIONS, Taken};
 use crate::failure::Failure;
-use crate::kinds::{GroupResource, Place};
+use crate::kinds::{GroupResource, RequestTarget};
 use crate::object::{metadata, set_condition};
-use crate::registry::{Make, OWN_MANAGER, Registry, Wish, Writer};
-use crate::request::Part;
+use crate::offload;
+use crate::registry::{Make, OWN_MANAGER, Registry, UpdateSource, Writer};
+use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
@@ -198,10 +198,10 @@ impl Definitions {
                 return true;
             }
             if !object.is_deleting() {
-                apart::work_on(object.weight()).await;
-                let place = Place::new(kind.clone(), &object.namespace(), &object.name());
+                offload::work_on(object.weight()).await;
+                let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
                 // Nobody has a say in what goes with its definition.
-                if let Err(failure) = registry.delete_if(&place, &DeleteOptions::default(), |_| Ok(())) {
+                if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
                 }
                 tokio::task::yield_now().await;
@@ -238,7 +238,7 @@ impl Definitions {
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
-        self.write(registry, definition, Part::Object, &make);
+        self.write(registry, definition, Subresource::None, &make);
     }
 
     /// Writes the status of a definition that is still as it was read: a write that came between brings another round.
@@ -251,18 +251,18 @@ impl Definitions {
             new["status"] = settled["status"].clone();
             Ok(new)
         };
-        self.write(registry, settled, Part::Status, &make);
+        self.write(registry, settled, Subresource::Status, &make);
     }
 
-    fn write(&self, registry: &Arc<Registry>, definition: &Json, part: Part, make: Make<'_>) {
+    fn write(&self, registry: &Arc<Registry>, definition: &Json, subresource: Subresource, make: Make<'_>) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(EXTENSIONS_GROUP, "CustomResourceDefinition") else { return };
         let name = metadata::name(definition);
-        let mut place = Place::new(kind.clone(), "", name);
-        place.part = part;
+        let mut target = RequestTarget::new(kind.clone(), "", name);
+        target.subresource = subresource;
         let options = options();
         let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-        if let Err(failure) = registry.update(&place, &Wish::Patch(make), &manager) {
+        if let Err(failure) = registry.update(&target, &UpdateSource::Patch(make), &manager) {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
     }

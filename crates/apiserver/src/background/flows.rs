@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::{Controller, all};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, RequestTarget};
 use crate::object::condition;
-use crate::registry::{Registry, Wish, Writer};
-use crate::request::Part;
+use crate::registry::{Registry, UpdateSource, Writer};
+use crate::request::Subresource;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Key, Stored};
 
@@ -90,11 +90,11 @@ fn put_right(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     let options = WriteOptions { field_manager: MANAGER.into(), force: true, ..WriteOptions::default() };
     let by = Writer::new(&options, "", now);
     let make = |live: Option<&Json>| match live {
-        Some(live) => by.apply(kind, Some(live), &applied, Part::Status),
+        Some(live) => by.apply(kind, Some(live), &applied, Subresource::Status),
         None => Err(Failure::not_found(&kind.resource(), name)),
     };
-    let place = Place { part: Part::Status, ..Place::new(kind.clone(), "", name) };
-    registry.update(&place, &Wish::Apply(&make), &by).map(drop)
+    let target = RequestTarget { subresource: Subresource::Status, ..RequestTarget::new(kind.clone(), "", name) };
+    registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
 }
 
 /// The condition, without its time.

@@ -17,11 +17,11 @@ use pintle_meta::{GroupVersion, PropagationPolicy};
 use tokio::time::Instant;
 
 use self::owners::{Owner, owner};
-use self::release::{asker, drop_finalizer, drop_references, has_finalizer, unblock};
+use self::release::{drop_finalizer, drop_references, has_finalizer, requester, unblock};
 use super::{Controller, all};
-use crate::apart;
 use crate::failure::Outcome;
-use crate::kinds::{Kind, Kinds, Place};
+use crate::kinds::{Kind, Kinds, RequestTarget};
+use crate::offload;
 use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
@@ -182,7 +182,7 @@ impl Collector {
     async fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
-        apart::work_on(registry.db.weight(&resource, &key)).await;
+        offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
         // What goes in another cluster, that cluster collects.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
@@ -191,17 +191,17 @@ impl Collector {
         if stored.revision() > told {
             return Ok(Looked::TooEarly);
         }
-        let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
+        let target = RequestTarget::new(kind.clone(), &stored.namespace(), &stored.name());
         if self.fresh.remove(&(resource, key)) && !registry.db.is_mirror() {
-            report::owners_elsewhere(registry, &kinds, &place, &stored);
+            report::owners_elsewhere(registry, &kinds, &target, &stored);
         }
         if !stored.is_deleting() {
-            return self.follow_owners(registry, &kinds, &place, &stored, told);
+            return self.follow_owners(registry, &kinds, &target, &stored, told);
         }
         if has_finalizer(&stored, ORPHAN_FINALIZER) {
-            self.set_dependents_free(registry, &place, &stored).await?;
+            self.set_dependents_free(registry, &target, &stored).await?;
         } else if has_finalizer(&stored, FOREGROUND_FINALIZER) {
-            self.await_dependents(registry, &place, &stored)?;
+            self.await_dependents(registry, &target, &stored)?;
         }
         Ok(Looked::Done)
     }
@@ -212,26 +212,31 @@ impl Collector {
     }
 
     /// Takes the owner out of its dependents' references, then its finalizer away.
-    async fn set_dependents_free(&self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
+    async fn set_dependents_free(
+        &self,
+        registry: &Arc<Registry>,
+        target: &RequestTarget,
+        owner: &Stored,
+    ) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
-            let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
+            let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
             // One that cannot be written binds none of the others.
-            apart::work_on(dependent.weight()).await;
+            offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
-            outcome = outcome.and(drop_references(registry, &place, &dependent.uid(), &is_of_owner));
+            outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
             tokio::task::yield_now().await;
         }
         outcome?;
-        apart::work_on(owner.weight()).await;
-        drop_finalizer(registry, place, &owner.uid(), ORPHAN_FINALIZER)
+        offload::work_on(owner.weight()).await;
+        drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
     /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
     /// at but the first time, and then only from the one on that was found to block it.
-    fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
+    fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
         if before.is_none() {
@@ -255,7 +260,7 @@ impl Collector {
                 self.blocked.insert(uid.into_owned(), at);
                 Ok(())
             }
-            None => drop_finalizer(registry, place, &uid, FOREGROUND_FINALIZER),
+            None => drop_finalizer(registry, target, &uid, FOREGROUND_FINALIZER),
         }
     }
 
@@ -264,16 +269,16 @@ impl Collector {
         &mut self,
         registry: &Arc<Registry>,
         kinds: &Kinds,
-        place: &Place,
+        target: &RequestTarget,
         object: &Stored,
         told: u64,
     ) -> Outcome<Looked> {
-        if place.kind.strategy.is_report() {
+        if target.kind.strategy.is_report() {
             return Ok(Looked::Done);
         }
         let references = object.owner_references();
         let owners: Vec<_> =
-            references.iter().map(|reference| owner(registry, kinds, place, reference, told)).collect();
+            references.iter().map(|reference| owner(registry, kinds, target, reference, told)).collect();
         if owners.is_empty() || owners.contains(&Owner::Unknown) {
             return Ok(Looked::Done);
         }
@@ -290,7 +295,7 @@ impl Collector {
                     .map(|(reference, _)| reference.text("/uid").to_owned())
                     .collect();
                 let is_dead = |reference: &Json| dead.contains(reference.text("/uid"));
-                drop_references(registry, place, &object.uid(), &is_dead)?;
+                drop_references(registry, target, &object.uid(), &is_dead)?;
             }
             return Ok(Looked::Done);
         }
@@ -299,7 +304,7 @@ impl Collector {
             true => {
                 let circle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
                 if circle {
-                    unblock(registry, place, &object.uid())?;
+                    unblock(registry, target, &object.uid())?;
                 }
                 PropagationPolicy::Foreground
             }
@@ -312,7 +317,7 @@ impl Collector {
             uid: Some(object.uid().into_owned()),
             ..DeleteOptions::default()
         };
-        match registry.delete(place, &options, &asker()) {
+        match registry.delete(target, &options, &requester()) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(Looked::Done),
         }
@@ -349,14 +354,14 @@ mod tests {
     use crate::background::options;
     use crate::registry::Writer;
 
-    fn place(registry: &Registry, name: &str) -> Place {
+    fn target(registry: &Registry, name: &str) -> RequestTarget {
         let kinds = registry.kinds();
-        Place::new(kinds.group_kind("rbac.authorization.k8s.io", "ClusterRole").unwrap().clone(), "", name)
+        RequestTarget::new(kinds.group_kind("rbac.authorization.k8s.io", "ClusterRole").unwrap().clone(), "", name)
     }
 
     fn stored(registry: &Registry, name: &str) -> Option<Arc<Stored>> {
-        let place = place(registry, name);
-        registry.db.get(&place.resource_key(), &place.key())
+        let target = target(registry, name);
+        registry.db.get(&target.resource_key(), &target.key())
     }
 
     fn create(registry: &Arc<Registry>, name: &str, owner: Option<&str>) {
@@ -369,7 +374,7 @@ mod tests {
         let object = json!({"metadata": {"name": name, "ownerReferences": references}});
         let options = options();
         let by = Writer::new(&options, COLLECTOR, registry.clock.now_text());
-        registry.create(&place(registry, name), object, &by).unwrap();
+        registry.create(&target(registry, name), object, &by).unwrap();
     }
 
     #[tokio::test]
@@ -381,19 +386,19 @@ mod tests {
         names.iter().for_each(|name| create(&registry, name, Some("a")));
         collector.look_anew(&registry);
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
+        registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
         let owner = stored(&registry, "a").unwrap();
         let mut enqueued = |blocking: Option<&str>| {
             collector.queue.clear();
             collector.queued.clear();
-            collector.await_dependents(&registry, &place(&registry, "a"), &owner).unwrap();
+            collector.await_dependents(&registry, &target(&registry, "a"), &owner).unwrap();
             assert_eq!(stored(&registry, "a").is_some(), blocking.is_some());
             assert_eq!(collector.blocked.values().next().map(|at| &*at.1), blocking);
             collector.queue.len()
         };
         assert_eq!(enqueued(Some("b")), names.len());
         for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
-            registry.delete(&place(&registry, gone), &DeleteOptions::default(), &asker()).unwrap();
+            registry.delete(&target(&registry, gone), &DeleteOptions::default(), &requester()).unwrap();
             assert_eq!(enqueued(next), 0);
         }
     }
@@ -407,23 +412,23 @@ mod tests {
             let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
             let mut collector = Collector::default();
             let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
-            let delete = || registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
+            let delete = || registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
             create(&registry, "a", None);
             delete();
             let old = stored(&registry, "a").unwrap();
-            drop_finalizer(&registry, &place(&registry, "a"), &old.uid(), finalizer).unwrap();
+            drop_finalizer(&registry, &target(&registry, "a"), &old.uid(), finalizer).unwrap();
             assert!(stored(&registry, "a").is_none());
             create(&registry, "a", None);
             create(&registry, "b", Some("a"));
             delete();
             match finalizer {
                 ORPHAN_FINALIZER => {
-                    collector.set_dependents_free(&registry, &place(&registry, "a"), &old).await.unwrap()
+                    collector.set_dependents_free(&registry, &target(&registry, "a"), &old).await.unwrap()
                 }
-                _ => collector.await_dependents(&registry, &place(&registry, "a"), &old).unwrap(),
+                _ => collector.await_dependents(&registry, &target(&registry, "a"), &old).unwrap(),
             }
             assert!(stored(&registry, "a").is_some_and(|new| has_finalizer(&new, finalizer)), "{finalizer}");
-            unblock(&registry, &place(&registry, "b"), &old.uid()).unwrap();
+            unblock(&registry, &target(&registry, "b"), &old.uid()).unwrap();
             let dependent = stored(&registry, "b").unwrap();
             assert_eq!(dependent.owner_references()[0]["blockOwnerDeletion"], true);
         }
@@ -442,9 +447,9 @@ mod tests {
             let owned = |name: &&String| !stored(&registry, name).unwrap().owner_references().is_empty();
             names.iter().filter(owned).count()
         };
-        let place = place(&registry, "a");
+        let target = target(&registry, "a");
         let others = async { assert_eq!(bound(), names.len() - 1) };
-        let (freed, ()) = tokio::join!(collector.set_dependents_free(&registry, &place, &owner), others);
+        let (freed, ()) = tokio::join!(collector.set_dependents_free(&registry, &target, &owner), others);
         freed.unwrap();
         assert_eq!(bound(), 0);
     }
@@ -460,7 +465,7 @@ mod tests {
         let told = registry.db.revision();
         create(&registry, "c", Some("b"));
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-        registry.delete(&place(&registry, "a"), &options, &asker()).unwrap();
+        registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
 
         for _ in 0..2 {
             collector.observe(&changes.next().await.unwrap());

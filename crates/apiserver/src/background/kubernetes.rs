@@ -8,8 +8,8 @@ use pintle_schema::patch::merge;
 use tokio::time::Instant;
 
 use super::{Controller, options};
-use crate::kinds::Place;
-use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
+use crate::kinds::RequestTarget;
+use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
 use crate::store::{Change, key};
 
 const NAMESPACE: &str = "default";
@@ -44,12 +44,12 @@ pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
     for (group, kind, wanted) in objects(address) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(group, kind) else { continue };
-        let place = Place::new(kind.clone(), NAMESPACE, KUBERNETES);
+        let target = RequestTarget::new(kind.clone(), NAMESPACE, KUBERNETES);
         let make = |live: Option<&Json>| Ok(merge(live.unwrap_or(&Json::Null), &wanted));
-        let written = match registry.db.get(&place.resource_key(), &place.key()) {
-            None => registry.create(&place, wanted.clone(), &manager),
+        let written = match registry.db.get(&target.resource_key(), &target.key()) {
+            None => registry.create(&target, wanted.clone(), &manager),
             Some(_) if kind.kind == "Service" => continue,
-            Some(_) => registry.update(&place, &Wish::Patch(&make), &manager),
+            Some(_) => registry.update(&target, &UpdateSource::Patch(&make), &manager),
         };
         if let Err(failure) = written {
             tracing::error!(

@@ -9,14 +9,14 @@ use pintle_meta::PropagationPolicy;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::apart;
 use crate::failure::Failure;
-use crate::kinds::{Kind, NAMESPACES, Place};
+use crate::kinds::{Kind, NAMESPACES, RequestTarget};
 use crate::object::{metadata, set_condition};
-use crate::registry::{Registry, Wish, Writer};
+use crate::offload;
+use crate::registry::{Registry, UpdateSource, Writer};
 use crate::request::options::DeleteOptions;
 use crate::request::user::User;
-use crate::request::{Asker, Part, Verb};
+use crate::request::{Requester, Subresource, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
@@ -138,10 +138,10 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
             return;
         }
         if !object.is_deleting() {
-            apart::work_on(object.weight()).await;
-            let place = Place::new(kind.clone(), &namespace.name(), &object.name());
+            offload::work_on(object.weight()).await;
+            let target = RequestTarget::new(kind.clone(), &namespace.name(), &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) = registry.delete(&place, &options, &asker()) {
+            if let Err(failure) = registry.delete(&target, &options, &requester()) {
                 tracing::debug!(
                     namespace = &*namespace.name(),
                     message = failure.status.message,
@@ -210,7 +210,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
         },
     ];
     let now = registry.clock.now_text();
-    write(registry, namespace, Part::Status, |namespace| {
+    write(registry, namespace, Subresource::Status, |namespace| {
         for (kind, status, reason, message) in &conditions {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
             set_condition(namespace, condition, &now);
@@ -219,27 +219,27 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
 }
 
 /// Changes a part of a namespace that is going, as its controller: if that changes anything, and admission lets it.
-fn write(registry: &Arc<Registry>, namespace: &Stored, part: Part, change: impl Fn(&mut Json) + Sync) {
+fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
-    let place = Place { part, ..Place::new(kind.clone(), "", &namespace.name()) };
+    let target = RequestTarget { subresource, ..RequestTarget::new(kind.clone(), "", &namespace.name()) };
     let changed = |live: &Json| {
         let mut new = live.clone();
         change(&mut new);
         new
     };
-    if registry.db.get(NAMESPACES, &place.name).map(|live| live.decode()).is_some_and(|live| changed(&live) == live) {
+    if registry.db.get(NAMESPACES, &target.name).map(|live| live.decode()).is_some_and(|live| changed(&live) == live) {
         return;
     }
     let make = |live: Option<&Json>| {
         let live = live.filter(|live| metadata::uid(live) == namespace.uid() && metadata::is_deleting(live));
-        live.map(changed).ok_or_else(|| Failure::modified(&kind.resource(), &place.name))
+        live.map(changed).ok_or_else(|| Failure::modified(&kind.resource(), &target.name))
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(asker());
-    if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
+    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(requester());
+    if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
         tracing::debug!(
-            name = place.name,
+            name = target.name,
             message = failure.status.message,
             "a deleted namespace could not be written"
         );
@@ -247,8 +247,8 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, part: Part, change: impl 
 }
 
 /// As whom all is done here.
-fn asker() -> Asker {
-    Asker::new(User::controller("namespace-controller"))
+fn requester() -> Requester {
+    Requester::new(User::controller("namespace-controller"))
 }
 
 /// In how many objects each finalizer stands, by name.
@@ -272,7 +272,7 @@ fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
 
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
-    write(registry, namespace, Part::Finalize, |namespace| {
+    write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {

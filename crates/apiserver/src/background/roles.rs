@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::{Controller, all, options};
 use crate::failure::Failure;
-use crate::kinds::{Place, RBAC_GROUP};
+use crate::kinds::{RBAC_GROUP, RequestTarget};
 use crate::object::metadata;
-use crate::registry::{Registry, Wish, Writer};
+use crate::registry::{Registry, UpdateSource, Writer};
 use crate::selector;
 use crate::store::Stored;
 
@@ -105,9 +105,9 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     };
     let options = options();
     let by = Writer::new(&options, AGGREGATION_CONTROLLER, registry.clock.now_text());
-    let place = Place::new(kind.clone(), "", metadata::name(role));
-    if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
-        tracing::debug!(name = place.name, message = failure.status.message, "a role was not aggregated");
+    let target = RequestTarget::new(kind.clone(), "", metadata::name(role));
+    if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
+        tracing::debug!(name = target.name, message = failure.status.message, "a role was not aggregated");
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem::discriminant;
 
 use pintle_json::Json;
 
-use crate::validate::FieldFault;
+use crate::validate::FieldError;
 
 pub(super) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
 const APPROVAL: &str = "metadata.annotations[api-approved.kubernetes.io]";
@@ -31,7 +31,7 @@ impl<'a> Approval<'a> {
 }
 
 /// The fault of a definition that needs an approval and has none. One that is as bad as it was is let pass.
-pub(super) fn fault(definition: &Json, old: Option<&Json>) -> Option<FieldFault> {
+pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
     }
@@ -41,10 +41,10 @@ pub(super) fn fault(definition: &Json, old: Option<&Json>) -> Option<FieldFault>
     }
     let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
     match approval {
-        Approval::Missing => Some(FieldFault::required(APPROVAL, &format!("{needed}, {APPROVAL_RULES}"))),
+        Approval::Missing => Some(FieldError::required(APPROVAL, &format!("{needed}, {APPROVAL_RULES}"))),
         Approval::Invalid(text) => {
             let why = format!("{needed} with either a URL or a reason starting with \"unapproved\", {APPROVAL_RULES}");
-            Some(FieldFault::invalid_text(APPROVAL, text, why))
+            Some(FieldError::invalid_text(APPROVAL, text, why))
         }
         Approval::Unapproved(_) | Approval::Approved(_) => None,
     }
@@ -126,14 +126,14 @@ mod tests {
             ("https://a/%zz", false),
             ("1https://a/b", false),
         ] {
-            assert_eq!(fault(&definition(text), None).is_none(), expected, "{text}");
+            assert_eq!(error(&definition(text), None).is_none(), expected, "{text}");
         }
     }
 
     #[test]
     fn an_approval_that_was_invalid_may_stay_so() {
-        assert!(fault(&definition("bogus"), Some(&definition("other"))).is_none());
-        assert!(fault(&definition("bogus"), Some(&definition(""))).is_some());
-        assert!(fault(&definition(""), Some(&definition("unapproved"))).is_some());
+        assert!(error(&definition("bogus"), Some(&definition("other"))).is_none());
+        assert!(error(&definition("bogus"), Some(&definition(""))).is_some());
+        assert!(error(&definition(""), Some(&definition("unapproved"))).is_some());
     }
 }

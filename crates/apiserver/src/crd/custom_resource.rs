@@ -12,9 +12,9 @@ use super::prune;
 use super::structural::Structural;
 use super::weight;
 use super::{is_established, is_terminating};
-use crate::kinds::{Conduct, Kind, Subresource, compare_versions};
+use crate::kinds::{Conduct, Kind, ServedSubresource, compare_versions};
 use crate::object::metadata;
-use crate::request::{Part, Verb};
+use crate::request::{Subresource, Verb};
 
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
@@ -107,15 +107,15 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
-fn subresources(version: &Json) -> Vec<Subresource> {
+fn subresources(version: &Json) -> Vec<ServedSubresource> {
     let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
     if version.has("/subresources/status") {
-        found.push(Subresource { part: Part::Status, verbs: verbs.clone(), kind: None });
+        found.push(ServedSubresource { subresource: Subresource::Status, verbs: verbs.clone(), kind: None });
     }
     if version.has("/subresources/scale") {
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
-        found.push(Subresource { part: Part::Scale, verbs, kind: Some(kind) });
+        found.push(ServedSubresource { subresource: Subresource::Scale, verbs, kind: Some(kind) });
     }
     found
 }

@@ -13,8 +13,8 @@ use crate::kinds::table::Column;
 use crate::kinds::without_effect::RULES;
 use crate::kinds::{Context, Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use crate::object::{differ_outside, text};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 
 /// What all versions of one definition share.
 pub(super) struct Versions {
@@ -80,32 +80,32 @@ impl Custom {
         self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
     }
 
-    fn faults(&self, object: &Json, old: Option<&Json>) -> FieldFaults {
-        let mut faults = validator::validate(self.schema(), object, old, "");
+    fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
+        let mut errors = validator::validate(self.schema(), object, old, "");
         // Of these it is no excuse that they were as wrong before.
         for key in ["apiVersion", "kind"] {
             if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
                 && old.is_some_and(|old| old.get(key) == Some(value))
             {
-                faults.extend(validator::validate(schema, value, None, key));
+                errors.extend(validator::validate(schema, value, None, key));
             }
         }
         if let Some(scale) = &self.scale {
-            faults.extend(replicas_fault(&scale.spec_replicas, object));
+            errors.extend(replicas_error(&scale.spec_replicas, object));
         }
-        faults.extend(self.status_scale_faults(object));
-        faults.extend(embedded::faults(self.schema(), object));
-        faults.extend(validator::duplicates(self.schema(), object, old, ""));
-        faults
+        errors.extend(self.status_scale_errors(object));
+        errors.extend(embedded::errors(self.schema(), object));
+        errors.extend(validator::duplicates(self.schema(), object, old, ""));
+        errors
     }
 
-    fn status_scale_faults(&self, object: &Json) -> Option<FieldFault> {
-        replicas_fault(&self.scale.as_ref()?.status_replicas, object)
+    fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
+        replicas_error(&self.scale.as_ref()?.status_replicas, object)
     }
 }
 
 /// The replicas at a path of a scale are a number that a Scale takes, if they are there.
-fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
+fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
         let found = match value {
@@ -118,7 +118,7 @@ fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
         };
         let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let why = format!("{path} accessor error: {told} is of the type {found}, expected {wanted}");
-        Some(FieldFault::invalid(path, &0.into(), why))
+        Some(FieldError::invalid(path, &0.into(), why))
     };
     for part in path.trim_start_matches('.').split('.') {
         if !value.is_object() {
@@ -132,7 +132,7 @@ fn replicas_fault(path: &str, object: &Json) -> Option<FieldFault> {
         _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
         _ => return None,
     };
-    Some(FieldFault::invalid(path, &replicas.into(), why))
+    Some(FieldError::invalid(path, &replicas.into(), why))
 }
 
 /// The schema of a version, as clients are shown it: with what can be selected by.
@@ -189,7 +189,7 @@ impl Strategy for Custom {
     }
 
     fn malformed(&self, object: &Json) -> Option<String> {
-        embedded::malformed(self.schema(), object, At::Start("")).map(|fault| fault.to_string())
+        embedded::malformed(self.schema(), object, At::Start("")).map(|error| error.to_string())
     }
 
     fn drop_nulls(&self, object: &mut Json) {
@@ -201,7 +201,7 @@ impl Strategy for Custom {
         default::default(self.schema(), object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
         prune::prune(self.schema(), new);
     }
 
@@ -214,30 +214,30 @@ impl Strategy for Custom {
         differ_outside(new, old, aside)
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        self.faults(object, None)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        self.errors(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part != Part::Status {
-            return self.faults(new, Some(old));
+    fn validate_update(&self, new: &Json, old: &Json, part: Subresource) -> FieldErrors {
+        if part != Subresource::Status {
+            return self.errors(new, Some(old));
         }
-        let of_scale = self.status_scale_faults(new);
+        let of_scale = self.status_scale_errors(new);
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
             return of_scale.into_iter().collect();
         };
         // The messages leave the first part of the path out.
-        let shortened = |mut fault: FieldFault| {
-            fault.message = fault.message.replace("status.", "");
-            fault
+        let shortened = |mut error: FieldError| {
+            error.message = error.message.replace("status.", "");
+            error
         };
-        let faults = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
-        faults.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(of_scale).collect()
+        let errors = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
+        errors.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(of_scale).collect()
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
         let ruled = match part {
-            Part::Status => {
+            Subresource::Status => {
                 let schema = self.schema().properties.get("status");
                 schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
             }
@@ -312,8 +312,8 @@ impl Strategy for Custom {
         self.scale.as_ref()
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, part: Subresource) -> Option<Reset> {
+        (part == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -3,12 +3,12 @@
 use pintle_json::{Json, json};
 
 use super::default::normalise_numbers;
-use super::{definition_faults, formats, storage_versions};
-use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, part};
+use super::{definition_errors, formats, storage_versions};
+use crate::kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, without_effect};
 use crate::kinds::{Cluster, Context, Kinds, PlainFinalizers, Strategy};
 use crate::object::{metadata, set_condition};
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 
 /// Keeps a definition until its objects have gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -27,11 +27,11 @@ impl Strategy for Definition {
         let name = metadata::name(object);
         let versions = object.list("/spec/versions").map(|version| version.text("/name"));
         let taken = versions.filter(|version| kinds.is_built_in(group, version));
-        let told = |version| part(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
+        let told = |version| without_effect(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
         let mut found: Vec<_> = taken.map(told).collect();
         let several = object.list("/spec/versions").nth(1).is_some();
         if several && object.text("/spec/conversion/strategy") == "Webhook" {
-            found.push(part(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));
+            found.push(without_effect(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));
         }
         found
     }
@@ -62,8 +62,8 @@ impl Strategy for Definition {
         object.set("status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, part: Part) {
-        if part != Part::Object && new.list("/status/storedVersions").next().is_some() {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, subresource: Subresource) {
+        if subresource != Subresource::None && new.list("/status/storedVersions").next().is_some() {
             return;
         }
         let wanted: Vec<String> = storage_versions(new).take(1).map(Into::into).collect();
@@ -99,18 +99,18 @@ impl Strategy for Definition {
         new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        definition_faults::definition(object, None)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        definition_errors::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Object => definition_faults::definition(new, Some(old)),
-            _ => FieldFaults::default(),
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::None => definition_errors::definition(new, Some(old)),
+            _ => FieldErrors::default(),
         }
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
             return Vec::new();
         }

@@ -6,17 +6,17 @@ use pintle_schema as schema;
 use super::at::At;
 use super::structural::{Additional, Structural};
 use crate::kinds::object_meta;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
-pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<FieldFault> {
+pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<FieldError> {
     match value {
         Json::Object(members) => members.iter().find_map(|(name, member)| {
             let below = path.member(name);
             if schema.embedded
                 && let Some(why) = malformed_part(name, member)
             {
-                return Some(FieldFault::invalid(below, member, why));
+                return Some(FieldError::invalid(below, member, why));
             }
             match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => malformed(schema, member, below),
@@ -69,21 +69,21 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
 }
 
 /// What embedded objects lack: a valid version, kind, and metadata.
-pub(super) fn faults(schema: &Structural, value: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
-    lacking(schema, value, At::Start(""), &mut faults);
-    faults
+pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    lacking(schema, value, At::Start(""), &mut errors);
+    errors
 }
 
-fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn lacking(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldErrors) {
     match value {
         Json::Object(members) => {
             if schema.embedded {
-                types(members, path, faults);
+                types(members, path, errors);
                 if let Some(Json::Object(metadata)) = members.get("metadata") {
-                    for mut fault in object_meta::embedded_faults(metadata) {
-                        fault.field = path.member(&fault.field).into();
-                        faults.push(fault);
+                    for mut error in object_meta::embedded_errors(metadata) {
+                        error.field = path.member(&error.field).into();
+                        errors.push(error);
                     }
                 }
             }
@@ -93,12 +93,12 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
                     (None, Some(Additional::Schema(schema))) => schema,
                     _ => continue,
                 };
-                lacking(of_member, member, path.member(name), faults);
+                lacking(of_member, member, path.member(name), errors);
             }
         }
         Json::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter().enumerate().for_each(|(at, item)| lacking(schema, item, path.item(at), faults));
+                items.iter().enumerate().for_each(|(at, item)| lacking(schema, item, path.item(at), errors));
             }
         }
         _ => {}
@@ -106,21 +106,21 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
 }
 
 /// What an embedded object says of its version and kind.
-fn types(members: &Map, path: At<'_>, faults: &mut FieldFaults) {
+fn types(members: &Map, path: At<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {
             if !members.contains_key(key) {
-                faults.tell(|| FieldFault::required(path.member(key), ""));
+                errors.tell(|| FieldError::required(path.member(key), ""));
             }
             continue;
         };
-        let mut wrong = |why: String| faults.tell(|| FieldFault::invalid_text(path.member(key), text, why));
+        let mut wrong = |why: String| errors.tell(|| FieldError::invalid_text(path.member(key), text, why));
         if text.is_empty() {
             wrong("must not be empty".into());
         } else if key == "apiVersion" && text.matches('/').count() > 1 {
             wrong(format!("unexpected GroupVersion string: {text}"));
         } else if key == "kind" {
-            let found = name_faults(NameRule::OldLabel, &text.to_lowercase(), false);
+            let found = name_errors(NameRule::OldLabel, &text.to_lowercase(), false);
             if !found.is_empty() {
                 wrong(format!("may have mixed case, but should otherwise match: {}", found.join(",")));
             }
@@ -145,7 +145,7 @@ mod tests {
         }});
         let schema = Structural::read(&schema, &mut Patterns::default());
         let check = |value: Json, expected: Option<&str>| {
-            let found = malformed(&schema, &value, At::Start("")).map(|fault| fault.to_string());
+            let found = malformed(&schema, &value, At::Start("")).map(|error| error.to_string());
             assert_eq!(found.as_deref(), expected, "{value}");
         };
         check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);

@@ -84,7 +84,7 @@ fn parse(pattern: &str) -> Result<Ast, String> {
     }
     let ast =
         ParserBuilder::new().nest_limit(DEEPEST_PATTERN).build().parse(pattern).map_err(|error| error.to_string())?;
-    go_limits::fault(&ast).map_or(Ok(ast), Err)
+    go_limits::error(&ast).map_or(Ok(ast), Err)
 }
 
 fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {

@@ -10,8 +10,8 @@ use super::structural::Structural;
 use super::{Taken, default, is_established, json_path, kinds, prune, settle, validator};
 use crate::kinds::{Kind, Strategy as _};
 use crate::object::condition;
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 
 /// A definition of widgets with one version of this schema of `spec`.
 fn definition(spec: Json) -> Json {
@@ -112,15 +112,15 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
 
 /// The faults of a spec, each as `reason field`.
 #[track_caller]
-fn check_faults(schema: Json, spec: Json, expected: &[&str]) {
+fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
     let kind = kind(schema);
     let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
-    let faults = kind.strategy.validate_create(&object);
-    let found: Vec<_> = faults
+    let errors = kind.strategy.validate_create(&object);
+    let found: Vec<_> = errors
         .iter()
-        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .map(|error| format!("{} {}", &error.reason.as_str()["FieldValue".len()..], error.field))
         .collect();
-    assert_eq!(found, expected, "{spec}: {faults:?}");
+    assert_eq!(found, expected, "{spec}: {errors:?}");
 }
 
 #[test]
@@ -199,22 +199,22 @@ fn a_value_is_held_against_its_schema() {
             vec!["Required spec.x.apiVersion", "Invalid spec.x.kind"],
         ),
     ] {
-        check_faults(of(schema), json!({"x": x}), &expected);
+        check_errors(of(schema), json!({"x": x}), &expected);
     }
 }
 
 #[test]
-fn an_unchanged_fault_passes_an_update() {
+fn an_unchanged_error_passes_an_update() {
     let kind = kind(
         json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 1}, "n": {"type": "integer"}}}),
     );
     let object = |s: &str, n: i64| json!({"metadata": {"name": "a"}, "spec": {"s": s, "n": n}});
     assert_eq!(
-        kind.strategy.validate_update(&object("long", 2), &object("long", 1), Part::Object),
-        FieldFaults::default()
+        kind.strategy.validate_update(&object("long", 2), &object("long", 1), Subresource::None),
+        FieldErrors::default()
     );
     assert_eq!(
-        kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Part::Object).into_iter().len(),
+        kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Subresource::None).into_iter().len(),
         1
     );
 }
@@ -292,11 +292,11 @@ fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema(
 /// The faults of a definition, each as `reason field`.
 #[track_caller]
 fn check_definition(spec: Json, expected: &[&str]) {
-    let faults = super::Definition.validate_create(&definition(spec.clone()));
+    let errors = super::Definition.validate_create(&definition(spec.clone()));
     let field = |field: &str| field.replace("spec.validation.openAPIV3Schema.properties[spec]", "~");
-    let found: Vec<_> = faults
+    let found: Vec<_> = errors
         .iter()
-        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], field(&fault.field)))
+        .map(|error| format!("{} {}", &error.reason.as_str()["FieldValue".len()..], field(&error.field)))
         .collect();
     assert_eq!(found, expected, "{spec}");
 }
@@ -443,10 +443,10 @@ proptest! {
     #[test]
     fn no_schema_and_no_value_panics(schema in any_json(), value in any_json()) {
         let definition = definition(schema.clone());
-        let faults = super::Definition.validate_create(&definition);
-        prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
+        let errors = super::Definition.validate_create(&definition);
+        prop_assert!(errors.iter().all(|error| !error.message.is_empty()));
         let structural = Structural::read(&schema, &mut Patterns::default());
-        prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), FieldFaults::default());
+        prop_assert_eq!(validator::validate(&structural, &value, Some(&value), ""), FieldErrors::default());
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();
             kind.strategy.prune(&mut object);

@@ -10,10 +10,10 @@ use super::formats;
 use super::pattern::STEP_OF_TEXT;
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
-use crate::validate::{FaultReason, FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
-pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
+pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MOST_STEPS })
 }
 
@@ -24,14 +24,14 @@ pub(super) fn validate_within(
     old: Option<&Json>,
     path: &str,
     left: &mut usize,
-) -> FieldFaults {
+) -> FieldErrors {
     let mut check = Validation { left: *left, ..Validation::default() };
     check.value(schema, value, old, At::Start(path));
     *left = check.left;
     if check.left == 0 {
         check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
-    check.faults
+    check.errors
 }
 
 /// A step looks at one value by one part of a schema, or at some of a text, or tells some of a fault.
@@ -40,7 +40,7 @@ pub(super) const MOST_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
 struct Validation {
-    faults: FieldFaults,
+    errors: FieldErrors,
     visits: usize,
     /// Steps that may still be taken.
     left: usize,
@@ -96,8 +96,8 @@ impl Validation {
             wanted => (found == wanted, wanted),
         };
         if !fits {
-            self.fault(
-                FaultReason::TypeInvalid,
+            self.error(
+                FieldErrorType::TypeInvalid,
                 path,
                 &found.into(),
                 format_args!("{path} in body must be of type {wanted}: \"{found}\""),
@@ -111,7 +111,7 @@ impl Validation {
             let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
             if fitting == 0 {
                 self.nowhere(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
-                self.faults.extend(best);
+                self.errors.extend(best);
             }
         }
         if !schema.one_of.is_empty() {
@@ -119,7 +119,7 @@ impl Validation {
             match self.alternatives(&schema.one_of, value, old, path) {
                 (0, best) => {
                     self.nowhere(format_args!("\"{path}\" {STEM} Found none valid"));
-                    self.faults.extend(best);
+                    self.errors.extend(best);
                 }
                 (1, _) => {}
                 (many, _) => self.nowhere(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
@@ -128,9 +128,9 @@ impl Validation {
         if !schema.all_of.is_empty() {
             let mut fitting = 0;
             for branch in &schema.all_of {
-                let faults = self.branch(branch, value, old, path).faults;
-                fitting += usize::from(faults.is_empty());
-                self.faults.extend(faults);
+                let errors = self.branch(branch, value, old, path).errors;
+                fitting += usize::from(errors.is_empty());
+                self.errors.extend(errors);
             }
             match fitting {
                 0 => self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf). None validated")),
@@ -141,7 +141,7 @@ impl Validation {
             }
         }
         if let Some(not) = &schema.not
-            && self.branch(not, value, old, path).faults.is_empty()
+            && self.branch(not, value, old, path).errors.is_empty()
         {
             self.nowhere(format_args!("\"{path}\" must not validate the schema (not)"));
         }
@@ -154,16 +154,16 @@ impl Validation {
         value: &Json,
         old: Option<&Json>,
         path: At<'_>,
-    ) -> (usize, FieldFaults) {
+    ) -> (usize, FieldErrors) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
             let tried = self.branch(branch, value, old, path);
-            fitting += usize::from(tried.faults.is_empty());
+            fitting += usize::from(tried.errors.is_empty());
             if best.as_ref().is_none_or(|best| tried.visits > best.visits) {
                 best = Some(tried);
             }
         }
-        (fitting, best.map(|best| best.faults).unwrap_or_default())
+        (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
     /// Holds the value against a branch by itself; the steps count as those of the whole.
@@ -182,10 +182,10 @@ impl Validation {
         // Of these three, the first that is not kept is told.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
-            self.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
+            self.tell(|| FieldError::new(FieldErrorType::TooLong, path, message));
         } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
-            self.fault(
-                FaultReason::Invalid,
+            self.error(
+                FieldErrorType::Invalid,
                 path,
                 &value,
                 format_args!("{path} in body should be at least {least} chars long"),
@@ -194,13 +194,18 @@ impl Validation {
             let (matches, steps) = pattern.matches(text);
             self.spend(steps);
             if !matches {
-                self.fault(FaultReason::Invalid, path, &value, format_args!("{path} in body should match '{pattern}'"));
+                self.error(
+                    FieldErrorType::Invalid,
+                    path,
+                    &value,
+                    format_args!("{path} in body should match '{pattern}'"),
+                );
             }
         }
         if !formats::fits(&schema.format, text) {
             let format = &schema.format;
             let why = format_args!("{path} in body must be of type {format}: {value}");
-            self.fault(FaultReason::TypeInvalid, path, &value, why);
+            self.error(FieldErrorType::TypeInvalid, path, &value, why);
         }
     }
 
@@ -222,8 +227,8 @@ impl Validation {
         }
         let limits = &schema.limits;
         if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
-            self.fault(
-                FaultReason::Invalid,
+            self.error(
+                FieldErrorType::Invalid,
                 path,
                 value,
                 format_args!("{path} in body should be a multiple of {factor}"),
@@ -232,12 +237,12 @@ impl Validation {
         let beyond = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
         if let Some(most) = limits.maximum.filter(beyond) {
             let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
-            self.fault(FaultReason::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
+            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
         }
         let below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
         if let Some(least) = limits.minimum.filter(below) {
             let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            self.fault(FaultReason::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
+            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
         }
     }
 
@@ -252,8 +257,8 @@ impl Validation {
         }
         let (count, limits) = (items.len() as u64, &schema.limits);
         if let Some(least) = limits.min_items.filter(|least| count < *least) {
-            self.fault(
-                FaultReason::Invalid,
+            self.error(
+                FieldErrorType::Invalid,
                 path,
                 &count.into(),
                 format_args!("{path} in body should have at least {least} items"),
@@ -268,7 +273,7 @@ impl Validation {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
             let why = format_args!("{path} in body should have at least {least} properties");
-            self.fault(FaultReason::Invalid, path, &count.into(), why);
+            self.error(FieldErrorType::Invalid, path, &count.into(), why);
         }
         if let Some(most) = limits.max_properties.filter(|most| count > *most) {
             self.too_many(path, count, most);
@@ -283,7 +288,7 @@ impl Validation {
         }
         self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
-            self.tell(|| FieldFault::required(path.member(name), ""));
+            self.tell(|| FieldError::required(path.member(name), ""));
         }
     }
 
@@ -297,66 +302,66 @@ impl Validation {
             let known: Vec<_> =
                 values.all().iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
             let known: Vec<_> = known.iter().map(String::as_str).collect();
-            FieldFault::unsupported(path, value, &known)
+            FieldError::unsupported(path, value, &known)
         });
     }
 
     fn too_many(&mut self, path: At<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
+        self.tell(|| FieldError::new(FieldErrorType::TooMany, path, message));
     }
 
-    fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Json, why: fmt::Arguments<'_>) {
-        self.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+    fn error(&mut self, reason: FieldErrorType, path: At<'_>, value: &Json, why: fmt::Arguments<'_>) {
+        self.tell(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
     /// Notes a fault. What a branch tells may be told in vain, and as often as there are values: its bytes are work, too.
-    fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
-        let before = self.faults.told();
-        self.faults.tell(fault);
-        self.spend((self.faults.told() - before) / STEP_OF_TEXT);
+    fn tell(&mut self, error: impl FnOnce() -> FieldError) {
+        let before = self.errors.told();
+        self.errors.tell(error);
+        self.spend((self.errors.told() - before) / STEP_OF_TEXT);
     }
 
     /// A fault that the Go library gives no path.
     fn nowhere(&mut self, why: fmt::Arguments<'_>) {
-        self.fault(FaultReason::Invalid, At::Start("<nil>"), &"".into(), why);
+        self.error(FieldErrorType::Invalid, At::Start("<nil>"), &"".into(), why);
     }
 }
 
 /// The faults of lists that are sets or maps: of each value or key that stands more than once, where it stands for the second time.
-pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldFaults {
+pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
-        let mut faults = FieldFaults::default();
-        doubles(schema, value, At::Start(path), &mut faults);
-        faults
+        let mut errors = FieldErrors::default();
+        doubles(schema, value, At::Start(path), &mut errors);
+        errors
     };
     // Where there were any before, all are let pass.
-    if old.is_some_and(|old| !found(old).is_empty()) { FieldFaults::default() } else { found(value) }
+    if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
-fn doubles(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldErrors) {
     match value {
         Json::Array(items) => {
             match schema.list_type.as_str() {
-                "map" => double_keys(schema, items, path, faults),
+                "map" => double_keys(schema, items, path, errors),
                 "set" => {
                     for at in second_times(items.iter()) {
-                        faults.tell(|| FieldFault::duplicate(path.item(at), &items[at]));
+                        errors.tell(|| FieldError::duplicate(path.item(at), &items[at]));
                     }
                 }
                 _ => {}
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    doubles(schema, item, path.item(at), faults);
+                    doubles(schema, item, path.item(at), errors);
                 }
             }
         }
         Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    doubles(schema, member, path.member(name), faults);
+                    doubles(schema, member, path.member(name), errors);
                 }
             }
         }
@@ -365,10 +370,10 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, faults: &mut FieldFa
 }
 
 /// The items of a list may be null, which is an item without keys.
-fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, faults: &mut FieldFaults) {
+fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
-        return faults.tell(|| FieldFault::invalid(path.item(at), &items[at], why));
+        return errors.tell(|| FieldError::invalid(path.item(at), &items[at], why));
     }
     let key = |item: &Json| {
         let keys = schema.list_map_keys.iter();
@@ -382,7 +387,7 @@ fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, faults: &mut F
         _ => second_times(keys.iter()),
     };
     for at in seconds {
-        faults.tell(|| FieldFault::duplicate(path.item(at), &keys[at]));
+        errors.tell(|| FieldError::duplicate(path.item(at), &keys[at]));
     }
 }
 
@@ -458,8 +463,8 @@ mod tests {
         let validates = |count: usize| {
             let items = json!({"type": "string", "enum": ["x".repeat(1_000 * count)]});
             let schema = Structural::read(&json!({"type": "array", "items": items}), &mut Patterns::default());
-            let faults = validate(&schema, &vec![json!(""); count].into(), None, "");
-            assert!(!faults.is_empty());
+            let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
+            assert!(!errors.is_empty());
         };
         // More than is told in either case.
         assert!(is_linear(400, validates));

@@ -46,7 +46,7 @@ fn resource(kind: &Kind) -> Json {
                 Some(gvk) => json!({"group": gvk.group, "version": gvk.version, "kind": gvk.kind}),
                 None => own_kind(kind, subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind)),
             };
-            json!({"subresource": subresource.part.name(), "responseKind": response, "verbs": subresource.verbs})
+            json!({"subresource": subresource.subresource.name(), "responseKind": response, "verbs": subresource.verbs})
         })
         .collect();
     if !subresources.is_empty() {

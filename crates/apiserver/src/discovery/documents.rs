@@ -1,7 +1,7 @@
 //! What a server tells of all that it serves, and the OpenAPI documents: made when somebody asks, and kept for as long as the kinds that
 //! they tell of stay the same.
 
-mod shelf;
+mod document_cache;
 #[cfg(test)]
 mod tests;
 
@@ -9,9 +9,9 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use document_cache::DocumentCache;
 use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
-use shelf::Shelf;
 use tokio::sync::Semaphore;
 
 use super::openapi_proto::{self, ProtoV2};
@@ -25,7 +25,7 @@ use crate::object::Ordered;
 /// its own.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    shelf: Mutex<Shelf>,
+    cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
     /// Who asks what there is does not wait for what takes longest.
     listings: Arc<Semaphore>,
@@ -34,7 +34,7 @@ pub(crate) struct Documents {
 impl Default for Documents {
     fn default() -> Self {
         let [openapi, listings] = [1, 1].map(|turns| Arc::new(Semaphore::new(turns)));
-        Self { shelf: Mutex::default(), openapi, listings }
+        Self { cache: Mutex::default(), openapi, listings }
     }
 }
 
@@ -89,7 +89,7 @@ impl Documents {
     /// It could not be made.
     pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
-        if let Some(document) = self.shelf().find(&scope, &subject) {
+        if let Some(document) = self.cache().find(&scope, &subject) {
             return Ok(Some(document));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
@@ -98,7 +98,7 @@ impl Documents {
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let known = documents.shelf().find(&scope, &subject);
+            let known = documents.cache().find(&scope, &subject);
             known.unwrap_or_else(|| documents.make(&served, scope, &subject))
         });
         made.await.map(Some).map_err(|error| Failure::internal(format!("the document was not made: {error}")))
@@ -114,7 +114,7 @@ impl Documents {
                 match form {
                     DocumentForm::Json => Document::new(document.to_string()),
                     DocumentForm::Protobuf => {
-                        let known = self.shelf().tag(&DocumentScope::Version(of.clone(), DocumentForm::Json), subject);
+                        let known = self.cache().tag(&DocumentScope::Version(of.clone(), DocumentForm::Json), subject);
                         let tag = known.unwrap_or_else(|| etag(document.to_string().as_bytes()).into());
                         Document { tag, bytes: openapi_proto::v3(&document).into() }
                     }
@@ -122,7 +122,7 @@ impl Documents {
             }
             DocumentScope::All(form) => of_all(served, *form),
         };
-        self.shelf().keep(scope, subject, &document, true);
+        self.cache().keep(scope, subject, &document, true);
         document
     }
 
@@ -133,11 +133,11 @@ impl Documents {
             let path = version.path();
             let scope = DocumentScope::Version(version, DocumentForm::Json);
             let subject: DocumentSubject = kinds.clone();
-            let known = self.shelf().tag(&scope, &subject);
+            let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&of_version(kinds)).to_string());
                 // Who asks where the documents are wants few of them.
-                self.shelf().keep(scope, &subject, &document, false);
+                self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });
             let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
@@ -146,8 +146,8 @@ impl Documents {
         json!({"paths": paths}).to_string()
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, DocumentCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -83,7 +83,7 @@ fn resources(kind: &Kind) -> Vec<Json> {
     let mut entries = vec![entry];
     for subresource in &kind.subresources {
         let mut entry = json!({
-            "name": format!("{}/{}", kind.plural, subresource.part.name()),
+            "name": format!("{}/{}", kind.plural, subresource.subresource.name()),
             "singularName": "",
             "namespaced": kind.namespaced(),
             "kind": subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind),

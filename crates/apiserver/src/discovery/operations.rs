@@ -7,7 +7,7 @@ use pintle_schema::openapi::reference;
 use super::schema_names::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
 use super::schema_names::{gvk, schema_name, schema_name_of_list, schema_of};
 use crate::kinds::{Kind, Routing};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
 
 const PATCHES: &[&str] = &[
@@ -21,7 +21,7 @@ const PATCHES: &[&str] = &[
 struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
-    part: Part,
+    subresource: Subresource,
     verbs: Vec<Verb>,
     /// What is read and written there: the name of its schema.
     schema: String,
@@ -38,25 +38,25 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
         false => everywhere.clone(),
     };
     let object = format!("{collection}/{{name}}");
-    let place = |path: String, verbs: &[Verb]| PathItem {
+    let item = |path: String, verbs: &[Verb]| PathItem {
         kind,
         path,
-        part: Part::Object,
+        subresource: Subresource::None,
         verbs: verbs.iter().copied().filter(|verb| kind.allows(*verb)).collect(),
         schema: schema_name(kind),
         gvk: gvk(&kind.gvk()),
     };
     let mut places = Vec::new();
     if kind.namespaced() {
-        places.push(place(everywhere, &[List]));
+        places.push(item(everywhere, &[List]));
     }
-    places.push(place(collection, &[List, Create, DeleteCollection]));
-    places.push(place(object.clone(), &[Get, Update, Delete, Patch]));
+    places.push(item(collection, &[List, Create, DeleteCollection]));
+    places.push(item(object.clone(), &[Get, Update, Delete, Patch]));
     places.extend(kind.subresources.iter().map(|subresource| {
         let whole = PathItem {
-            part: subresource.part,
+            subresource: subresource.subresource,
             verbs: subresource.verbs.clone(),
-            ..place(format!("{object}/{}", subresource.part.name()), &[])
+            ..item(format!("{object}/{}", subresource.subresource.name()), &[])
         };
         match &subresource.kind {
             None => whole,
@@ -68,8 +68,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             },
         }
     }));
-    let asked = places.into_iter().filter(|place| !place.verbs.is_empty());
-    asked.map(|place| (place.path.clone(), place.operations())).collect()
+    let asked = places.into_iter().filter(|item| !item.verbs.is_empty());
+    asked.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
 /// The path at which a group and version tells its resources.
@@ -176,22 +176,26 @@ impl PathItem<'_> {
         // What counts as the verb of the collection is the first word of it.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
-        let part = camel(self.part.name(), true);
+        let subresource = camel(self.subresource.name(), true);
         let all = if self.kind.namespaced() && scope.is_empty() { "ForAllNamespaces" } else { "" };
         let kind = camel(&self.kind.kind, scope.is_empty());
-        format!("{verb}{}{rest}{scope}{kind}{part}{all}", prefix(&self.kind.group_version()))
+        format!("{verb}{}{rest}{scope}{kind}{subresource}{all}", prefix(&self.kind.group_version()))
     }
 
     fn description(&self, verb: Verb) -> String {
         let kind = &self.kind.kind;
-        let part = if self.part == Part::Object { String::new() } else { format!("{} of ", self.part.name()) };
+        let subresource = if self.subresource == Subresource::None {
+            String::new()
+        } else {
+            format!("{} of ", self.subresource.name())
+        };
         match verb {
             List | Verb::Watch if is_caught(self.kind) => format!("list objects of kind {kind}"),
             List | Verb::Watch => format!("list or watch objects of kind {kind}"),
-            Create | Delete => format!("{} {part}{}{kind}", word(verb), article(kind)),
+            Create | Delete => format!("{} {subresource}{}{kind}", word(verb), article(kind)),
             DeleteCollection => format!("delete collection of {kind}"),
-            Get | Update => format!("{} {part}the specified {kind}", word(verb)),
-            Patch => format!("partially update {part}the specified {kind}"),
+            Get | Update => format!("{} {subresource}the specified {kind}", word(verb)),
+            Patch => format!("partially update {subresource}the specified {kind}"),
         }
     }
 
@@ -264,8 +268,8 @@ fn word(verb: Verb) -> &'static str {
     }
 }
 
-fn parameter(name: &str, place: &str, of_type: &str) -> Json {
-    json!({"name": name, "in": place, "schema": {"type": of_type, "uniqueItems": true}})
+fn parameter(name: &str, location: &str, of_type: &str) -> Json {
+    json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
 /// Whether no routes of its own say what can be asked of a kind.

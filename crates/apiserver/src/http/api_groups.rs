@@ -10,10 +10,10 @@ use pintle_json::Json;
 use super::encode::Reply;
 use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
-use crate::apart;
 use crate::discovery::{self, DocumentScope, Listing};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kinds, Routing};
+use crate::offload;
 use crate::registry::{Registry, Transform};
 use crate::request::accept::{self, Media};
 
@@ -86,7 +86,7 @@ async fn all(
     if is_kept {
         return Ok((found.tag, found.bytes));
     }
-    apart::work_on(found.bytes.len()).await;
+    offload::work_on(found.bytes.len()).await;
     Ok((found.tag, super::encode::encode(format, &listing.value(kinds))))
 }
 

@@ -12,9 +12,9 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use pintle_meta::{Reason, StatusDetails};
 
 use super::Call;
-use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::RBAC_GROUP;
+use crate::offload;
 use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as Sent, Watcher};
 
@@ -68,7 +68,7 @@ pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
     };
     let bytes = call.bodies.turn(bytes).await;
     let weight = bytes.len().max(call.weight).max(call.schema_weight);
-    apart::work_on(if multiplies(call) { apart::ALWAYS } else { weight }).await;
+    offload::work_on(if multiplies(call) { offload::ALWAYS } else { weight }).await;
     Ok(bytes)
 }
 
@@ -76,11 +76,11 @@ pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
 /// labels of a namespace are held against its pods.
 fn multiplies(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
-    let place = &call.place;
+    let target = &call.target;
     media.contains("yaml")
         || media.contains("json-patch")
-        || place.group == RBAC_GROUP
-        || place.resource == "namespaces"
+        || target.group == RBAC_GROUP
+        || target.resource == "namespaces"
 }
 
 /// Reads a request's body in full. It can be kept so, and not be worked on.
@@ -108,8 +108,8 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::apart::Movable;
     use crate::config::ApiServerConfig;
+    use crate::offload::Offload;
     use crate::registry::Registry;
     use crate::request::path::Target;
 
@@ -122,12 +122,12 @@ mod tests {
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();
         let request = Request::post(path).header(CONTENT_TYPE, media).body(nothing).expect("a request");
         let (mut call, _) = Call::new(&registry, request);
-        if let Target::Resource(place) = Target::parse(path) {
-            call.place = place;
+        if let Target::Resource(target) = Target::parse(path) {
+            call.target = target;
         }
         [call.weight, call.schema_weight] = weights;
         let here = std::thread::current().id();
-        let work = Movable::new(&registry.turns, async move {
+        let work = Offload::new(&registry.turns, async move {
             let read = read(&call, Delivery::Come(Bytes::from_static(b"{}"))).await;
             (read, std::thread::current().id())
         });

@@ -13,9 +13,9 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::registry::Writer;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::How;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,12 +179,12 @@ pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<PatchInput>,
     manager: &'a Writer<'a>,
-    part: Part,
+    subresource: Subresource,
     warnings: Mutex<Vec<String>>,
 }
 
 enum PatchInput {
-    Apply { wish: Json, findings: Vec<StrictFinding> },
+    Apply { source: Json, findings: Vec<StrictFinding> },
     Patch(PatchBody),
 }
 
@@ -195,7 +195,7 @@ impl<'a> Patcher<'a> {
         patch_kind: PatchKind,
         body: &RawBody,
         manager: &'a Writer<'a>,
-        part: Part,
+        subresource: Subresource,
     ) -> Self {
         let patch = match patch_kind {
             PatchKind::Json => PatchBody::json(&body.bytes).map(PatchInput::Patch).map_err(failed),
@@ -205,21 +205,21 @@ impl<'a> Patcher<'a> {
             }
             PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(failed),
             PatchKind::Apply => match &body.content {
-                BodyContent::Yaml(Ok((wish, findings))) => {
-                    Ok(PatchInput::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
+                BodyContent::Yaml(Ok((source, findings))) => {
+                    Ok(PatchInput::Apply { source: source.clone().into_value(), findings: findings.clone() })
                 }
                 BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
                 BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply that is no YAML")),
             },
         };
-        Self { kind, patch, manager, part, warnings: Mutex::new(Vec::new()) }
+        Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
     /// The patched object, with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
-            Ok(PatchInput::Apply { wish, findings }) => self.apply(live, wish, findings),
+            Ok(PatchInput::Apply { source, findings }) => self.apply(live, source, findings),
             Ok(PatchInput::Patch(patch)) => {
                 let live = live.ok_or_else(|| Failure::not_found(&self.kind.resource(), ""))?;
                 self.patch(live, patch)
@@ -228,16 +228,16 @@ impl<'a> Patcher<'a> {
     }
 
     /// What an apply asks for; of other patches, nothing.
-    pub(crate) fn wish(&self) -> Outcome<&Json> {
+    pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
-            Ok(PatchInput::Apply { wish, .. }) => Ok(wish),
+            Ok(PatchInput::Apply { source, .. }) => Ok(source),
             Ok(PatchInput::Patch(_)) => Ok(&Json::Null),
             Err(failure) => Err(failure.clone()),
         }
     }
 
-    fn apply(&self, live: Option<&Json>, wish: &Json, findings: &[StrictFinding]) -> Outcome<Json> {
-        let applied = self.manager.apply(self.kind, live, wish, self.part)?;
+    fn apply(&self, live: Option<&Json>, source: &Json, findings: &[StrictFinding]) -> Outcome<Json> {
+        let applied = self.manager.apply(self.kind, live, source, self.subresource)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
             && let Some(words) = schema::strict_words(findings)
@@ -252,13 +252,13 @@ impl<'a> Patcher<'a> {
         let mut decoded = schema.read(applied).map_err(|why| {
             let told = format!(
                 "failed to convert new object ({}; {}) to proper version: {why}",
-                self.named(wish),
+                self.named(source),
                 self.kind.gvk()
             );
             Failure::plain(500, told)
         })?;
         if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {
-            let (named, gvk) = (self.named(wish), self.kind.gvk());
+            let (named, gvk) = (self.named(source), self.kind.gvk());
             return Err(Failure::plain(500, format!("failed to convert to unversioned ({named}; {gvk}): {why}")));
         }
         self.kind.strategy.prune(&mut decoded.object);
@@ -273,7 +273,7 @@ impl<'a> Patcher<'a> {
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused = |why: String| {
-            Failure::invalid_named("", "", "", FieldFaults::from([FieldFault::invalid_text("patch", &shown, why)]))
+            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &shown, why)]))
         };
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| {

@@ -14,11 +14,11 @@ use super::body::{self, ResponseBody};
 use super::gzip::{ZIPPED_FROM, gzip, takes_gzip};
 use super::list_body::ListBody;
 use super::negotiate::{self, ResponseFormat};
-use crate::apart;
 use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
 use crate::object::Ordered;
+use crate::offload;
 use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
@@ -73,7 +73,7 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
             }
             let is_plain = format.media == Media::Json && !format.pretty && format.transform.is_none();
             if !is_plain {
-                apart::work_on(object.weight()).await;
+                offload::work_on(object.weight()).await;
             }
             if format.media == Media::Protobuf {
                 return match format.transform.enveloped(&object) {
@@ -205,7 +205,7 @@ async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response
     if bytes.len() <= ZIPPED_FROM || !takes_gzip(call) {
         return answer(code, media, false, body::full(bytes));
     }
-    apart::work_on(bytes.len()).await;
+    offload::work_on(bytes.len()).await;
     let zipped = gzip(&bytes);
     answer(code, media, zipped.is_some(), body::full(zipped.unwrap_or(bytes)))
 }

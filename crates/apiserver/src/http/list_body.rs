@@ -14,10 +14,10 @@ use pintle_schema::protobuf::ListEnvelope;
 use super::body::ResponseBody;
 use super::gzip::{self, Gzip, ZIPPED_FROM};
 use super::indent::Indent;
-use crate::apart::{self, Movable, StepTurns};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
+use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
@@ -118,7 +118,7 @@ impl ListBody {
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
             ListEncoding::Json { indent: Some(indent) } => {
-                apart::work_on(gzip::weight(&part)).await;
+                offload::work_on(gzip::weight(&part)).await;
                 indent.part(&part).into()
             }
             _ => part.into(),
@@ -221,11 +221,11 @@ impl ListBody {
     }
 
     /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
-    pub(super) fn stream(mut self, turns: &StepTurns, first: Bytes, zipped: bool) -> ResponseBody {
+    pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, zipped: bool) -> ResponseBody {
         self.zipped = zipped;
         let (turns, zip) = (turns.clone(), zipped.then(Gzip::new));
         let parts = stream::try_unfold(Sending { next: first, list: self, zip }, move |mut sending| {
-            Movable::new(&turns, async move {
+            Offload::new(&turns, async move {
                 let part = sending.part().await?;
                 Ok(part.map(|part| (Frame::data(part), sending)))
             })
@@ -250,7 +250,7 @@ impl ListEffort {
         }
         self.looks += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        apart::work_on(bytes).await;
+        offload::work_on(bytes).await;
     }
 }
 
@@ -271,7 +271,7 @@ impl Sending {
         while zip.ready() <= ZIPPED_PART {
             let next = std::mem::take(&mut self.next);
             if !next.is_empty() {
-                apart::work_on(gzip::weight(&next)).await;
+                offload::work_on(gzip::weight(&next)).await;
                 zip.add(&next)?;
             } else if let Some(zipped) = self.list.next_zipped(zip)? {
                 zip.add_made(&zipped);
@@ -280,7 +280,7 @@ impl Sending {
                 return Ok(self.zip.take().map(|zip| zip.finish().into()));
             } else {
                 let next = self.list.next().await;
-                apart::work_on(gzip::weight(&next)).await;
+                offload::work_on(gzip::weight(&next)).await;
                 zip.add(&next)?;
             }
         }

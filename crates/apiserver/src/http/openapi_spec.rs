@@ -10,9 +10,9 @@ use pintle_meta::GroupVersion;
 use super::Call;
 use super::encode::Reply;
 use super::gzip;
-use crate::apart;
 use crate::discovery::{Document, DocumentForm, DocumentScope};
 use crate::failure::{Failure, Outcome};
+use crate::offload;
 use crate::registry::Registry;
 use crate::request::accept;
 
@@ -52,7 +52,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
         DocumentScope::Index | DocumentScope::Listing(_) => index(document),
         _ if asked.is_none() => nothing(406),
         DocumentScope::All(_) => {
-            apart::work_on(document.bytes.len()).await;
+            offload::work_on(document.bytes.len()).await;
             v2(call, document, media)
         }
         DocumentScope::Version(..) => v3(call, document, media),

@@ -10,13 +10,13 @@ use pintle_meta::Reason;
 use super::body::Delivery;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
-use crate::apart;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place, Routing, StreamAnswer};
+use crate::kinds::{Kind, RequestTarget, Routing, StreamAnswer};
+use crate::offload;
 use crate::registry::Registry;
 use crate::request::path::ResourcePath;
-use crate::request::{Part, Verb};
+use crate::request::{Subresource, Verb};
 
 /// Serves a request for a resource.
 pub(super) async fn serve(
@@ -26,47 +26,49 @@ pub(super) async fn serve(
     verb: Option<Verb>,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let place = route(registry, call, path)?;
-    call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
+    let target = route(registry, call, path)?;
+    call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
-        call.weight = registry.weight(&place);
+        call.weight = registry.weight(&target);
     }
-    call.schema_weight = place.kind.strategy.schema_weight();
-    if place.part != Part::Object && (verb == Some(Verb::Get) || place.kind.strategy.stream(place.part).is_some()) {
+    call.schema_weight = target.kind.strategy.schema_weight();
+    if target.subresource != Subresource::None
+        && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
+    {
         // Most parts are made of the whole object, as a tree; the way of a proxy, of other objects as well.
-        let weight = registry.weight(&place).max(call.schema_weight);
-        apart::work_on(if place.part == Part::Proxy { apart::ALWAYS } else { weight }).await;
+        let weight = registry.weight(&target).max(call.schema_weight);
+        offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
-    if let Some(stream) = place.kind.strategy.stream(place.part) {
+    if let Some(stream) = target.kind.strategy.stream(target.subresource) {
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
-            registry.connect(&place, &mut options, &call.asker)?;
+            registry.connect(&target, &mut options, &call.requester)?;
             // A WebSocket begins as a GET, and does no less than a POST.
-            let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &place.name };
-            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.asker.user, &create) {
-                return Err(Failure::forbidden(&place.kind.resource(), &place.name, &wrong.unwrap_or_default()));
+            let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
+            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.requester.user, &create) {
+                return Err(Failure::forbidden(&target.kind.resource(), &target.name, &wrong.unwrap_or_default()));
             }
         }
-        return match (stream.answer)(&registry.db, &place, &options)? {
+        return match (stream.answer)(&registry.db, &target, &options)? {
             StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
             StreamAnswer::Nobody(why) => unanswered(call, path, &why),
         };
     }
-    match (verb, place.part) {
-        (Some(Verb::Get), Part::Object) => retrieve::get(registry, call, &place).await,
-        (Some(Verb::List), Part::Object) => retrieve::list(registry, call, &place, path).await,
-        (Some(Verb::Watch), Part::Object) => retrieve::watch(registry, call, &place, path),
-        (Some(verb), Part::Scale) => subresource::scale(registry, call, place, verb, delivery).await,
-        (Some(Verb::Create), part) => match place.kind.strategy.posting(part) {
-            Some(posting) => subresource::post(registry, call, &place, posting, delivery).await,
-            None if part == Part::Object => write::create(registry, call, place, delivery).await,
+    match (verb, target.subresource) {
+        (Some(Verb::Get), Subresource::None) => retrieve::get(registry, call, &target).await,
+        (Some(Verb::List), Subresource::None) => retrieve::list(registry, call, &target, path).await,
+        (Some(Verb::Watch), Subresource::None) => retrieve::watch(registry, call, &target, path),
+        (Some(verb), Subresource::Scale) => subresource::scale(registry, call, target, verb, delivery).await,
+        (Some(Verb::Create), subresource) => match target.kind.strategy.posting(subresource) {
+            Some(posting) => subresource::post(registry, call, &target, posting, delivery).await,
+            None if subresource == Subresource::None => write::create(registry, call, target, delivery).await,
             None => Err(Failure::method_not_allowed()),
         },
-        (Some(Verb::Update), _) => write::update(registry, call, place, delivery).await,
-        (Some(Verb::Patch), _) => write::patch(registry, call, place, delivery).await,
-        (Some(Verb::Delete), _) => write::delete(registry, call, place, delivery).await,
-        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, place, delivery).await,
-        (Some(Verb::Get), _) => subresource::get(registry, call, &place),
+        (Some(Verb::Update), _) => write::update(registry, call, target, delivery).await,
+        (Some(Verb::Patch), _) => write::patch(registry, call, target, delivery).await,
+        (Some(Verb::Delete), _) => write::delete(registry, call, target, delivery).await,
+        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, target, delivery).await,
+        (Some(Verb::Get), _) => subresource::get(registry, call, &target),
         _ => Err(Failure::method_not_allowed()),
     }
 }
@@ -85,7 +87,7 @@ fn unanswered(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
 }
 
 /// Finds out what the path means, and whether the method can be used on it.
-fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place> {
+fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<RequestTarget> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
         if let Some(unavailable) = registry.unavailable(&path.group, &path.version) {
@@ -128,35 +130,35 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     if path.old_proxy {
         return Err(unsupported(kind, "proxy"));
     }
-    let part = check_method(call, path, kind)?;
-    let place = Place {
+    let subresource = check_method(call, path, kind)?;
+    let target = RequestTarget {
         kind: kind.clone(),
         // A namespace's own path names one, in which it is not.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
-        part,
+        subresource,
     };
-    if matches!(place.name.as_str(), "." | "..") {
-        let name = &place.name;
+    if matches!(target.name.as_str(), "." | "..") {
+        let name = &target.name;
         return Err(Failure::bad_request(format!("Name parameter invalid: {name:?}: may not be '{name}'")));
     }
-    Ok(place)
+    Ok(target)
 }
 
 /// The part that the path names, if the method can be used on it.
-fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Part> {
+fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Subresource> {
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || match has_routes {
         true => Failure::no_such_resource(),
         false => Failure::not_found(&kind.resource(), &path.name),
     };
-    let part = Part::parse(&path.subresource).ok_or_else(absent)?;
-    let verbs = match part {
-        Part::Object => &kind.verbs,
-        part => match (kind.subresource(part), kind.strategy.stream(part)) {
+    let subresource = Subresource::parse(&path.subresource).ok_or_else(absent)?;
+    let verbs = match subresource {
+        Subresource::None => &kind.verbs,
+        subresource => match (kind.subresource(subresource), kind.strategy.stream(subresource)) {
             (Some(subresource), _) => &subresource.verbs,
             (None, Some(stream)) if !path.rest.is_empty() && !stream.goes_below => return Err(absent()),
-            (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(part),
+            (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(subresource),
             (None, Some(_)) => return Err(Failure::method_not_allowed()),
             (None, None) => return Err(absent()),
         },
@@ -175,15 +177,15 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<P
         ("GET", false) => Some(Verb::Get),
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
-        ("DELETE", false) if part == Part::Object => Some(Verb::Delete),
+        ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
         // Where there are no routes, what the path names does not count for a POST.
-        ("POST", false) if part != Part::Object || !has_routes => Some(Verb::Create),
+        ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
     if wanted.is_some_and(|verb| verbs.contains(&verb)) {
-        return Ok(part);
+        return Ok(subresource);
     }
-    if !collection && part == Part::Object && *verbs == [Verb::Create] {
+    if !collection && subresource == Subresource::None && *verbs == [Verb::Create] {
         return Err(Failure::no_such_resource());
     }
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {

@@ -10,14 +10,14 @@ use super::negotiate::{self, Offer};
 use super::{Call, websocket};
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
-use crate::kinds::{Kind, Place};
+use crate::kinds::{Kind, RequestTarget};
 use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
 use crate::watch::{FrameShape, Watcher};
 
-pub(super) async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Reply> {
-    let kind = &place.kind;
+pub(super) async fn get(registry: &Arc<Registry>, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
+    let kind = &target.kind;
     let format = negotiate::negotiate(call, Offer::Object, kind)?;
     if matches!(call.query.first("export"), Some("true" | "1")) {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -35,15 +35,20 @@ pub(super) async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) ->
         })?;
         wait_for(registry, kind, version, call.view).await?;
     }
-    let object = registry.get_in(place, call.view).await?;
+    let object = registry.get_in(target, call.view).await?;
     Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
 }
 
-pub(super) async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
-    let kind = &place.kind;
+pub(super) async fn list(
+    registry: &Arc<Registry>,
+    call: &Call,
+    target: &RequestTarget,
+    path: &ResourcePath,
+) -> Outcome<Reply> {
+    let kind = &target.kind;
     let format = negotiate::negotiate(call, Offer::List, kind)?;
     let options = list_options(call, path, false)?;
-    let selection = Selection::parse(place, &options)?;
+    let selection = Selection::parse(target, &options)?;
     options.check()?;
     let selection = selection.checked()?;
     if let Some(version) = registry.version_to_wait_for(&options)? {
@@ -53,26 +58,31 @@ pub(super) async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, p
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
-pub(super) fn watch(registry: &Arc<Registry>, call: &mut Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Watch, &place.kind)?;
+pub(super) fn watch(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    target: &RequestTarget,
+    path: &ResourcePath,
+) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Watch, &target.kind)?;
     let mut options = list_options(call, path, true)?;
-    let place = match place.name.is_empty() {
-        true => place.clone(),
+    let target = match target.name.is_empty() {
+        true => target.clone(),
         false => {
-            let by_name = FieldSelector::everything().equals("metadata.name", &place.name).to_string();
+            let by_name = FieldSelector::everything().equals("metadata.name", &target.name).to_string();
             let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
-            if named.exact("metadata.name").is_some_and(|name| name != place.name) {
-                let why = format!("the name in the path ({}) does not match the field selector", place.name);
+            if named.exact("metadata.name").is_some_and(|name| name != target.name) {
+                let why = format!("the name in the path ({}) does not match the field selector", target.name);
                 return Err(Failure::bad_request(why));
             }
             options.field_selector = match options.field_selector.as_str() {
                 "" => by_name,
                 others => format!("{others},{by_name}"),
             };
-            Place { name: String::new(), ..place.clone() }
+            RequestTarget { name: String::new(), ..target.clone() }
         }
     };
-    let selection = Selection::parse(&place, &options)?;
+    let selection = Selection::parse(&target, &options)?;
     options.check()?;
     let selection = selection.checked()?;
     format.transform.check(call.query.text("includeObject"))?;

@@ -11,7 +11,7 @@ use super::encode::Reply;
 use super::{Call, decode, negotiate};
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Origin, Place, Routing};
+use crate::kinds::{Kind, Origin, RequestTarget, Routing};
 use crate::registry::{Registry, Writer, Written};
 use crate::request::Verb;
 use crate::request::options::WriteOptions;
@@ -69,23 +69,28 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
 }
 
 /// Who writes, and whether they may create what is not there.
-pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, options: &'a WriteOptions) -> Writer<'a> {
-    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).asking(call.asker.clone());
+pub(super) fn manager<'a>(
+    registry: &Registry,
+    call: &Call,
+    target: &RequestTarget,
+    options: &'a WriteOptions,
+) -> Writer<'a> {
+    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).asking(call.requester.clone());
     let path = ResourcePath {
-        group: place.kind.group.clone(),
-        version: place.kind.version.clone(),
-        namespace: place.namespace.clone(),
-        resource: place.kind.plural.clone(),
-        name: place.name.clone(),
+        group: target.kind.group.clone(),
+        version: target.kind.version.clone(),
+        namespace: target.namespace.clone(),
+        resource: target.kind.plural.clone(),
+        name: target.name.clone(),
         ..ResourcePath::default()
     };
-    let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
-    let manager = manager.creating(auth::authorize(registry.rbac(), &call.asker.user, &create));
-    if place.kind.origin() == Origin::BuiltIn {
+    let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &target.name };
+    let manager = manager.creating(auth::authorize(registry.rbac(), &call.requester.user, &create));
+    if target.kind.origin() == Origin::BuiltIn {
         return manager;
     }
     let kinds = registry.kinds();
-    let versions = kinds.versions_of(&place.kind.store).map(|kind| kind.api_version());
+    let versions = kinds.versions_of(&target.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
 }
 

@@ -11,48 +11,48 @@ use super::negotiate::{self, Offer};
 use super::{Call, sent};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::Posting;
-use crate::kinds::{Place, Scale};
+use crate::kinds::{RequestTarget, Scale};
 use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
-use crate::request::{Part, Verb};
+use crate::request::{Subresource, Verb};
 
 /// A part of an object that is shown as the whole of it.
-pub(super) fn get(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
-    let object = registry.get(place)?;
-    Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
+pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
+    let object = registry.get(target)?;
+    Ok(Reply::Object { code: 200, kind: target.kind.clone(), object, format })
 }
 
 /// The reading and writing of `/scale`.
 pub(super) async fn scale(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     verb: Verb,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
+    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let kind = Arc::new(Scale::kind());
     let written = match verb {
-        Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
+        Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&target)?, format }),
         Verb::Update => {
-            let body = sent::read_object(call, delivery, &place.kind).await?;
+            let body = sent::read_object(call, delivery, &target.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
-            let manager = sent::manager(registry, call, &place, &options);
-            registry.update_scale(&place, How::Put, &|_| Ok(decoded.value.clone()), &manager).await?
+            let manager = sent::manager(registry, call, &target, &options);
+            registry.update_scale(&target, How::Put, &|_| Ok(decoded.value.clone()), &manager).await?
         }
         Verb::Patch => {
-            let patch_kind = sent::patch_kind(call, &place.kind)?;
+            let patch_kind = sent::patch_kind(call, &target.kind)?;
             let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
-            let manager = sent::manager(registry, call, &place, &options);
-            registry.get(&place)?;
-            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Part::Object);
+            let manager = sent::manager(registry, call, &target, &options);
+            registry.get(&target)?;
+            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Subresource::None);
             let written = match patch_kind {
-                PatchKind::Apply => registry.apply_scale(&place, patcher.wish()?, &manager).await?,
-                _ => registry.update_scale(&place, How::Patch, &|live| patcher.make(Some(live)), &manager).await?,
+                PatchKind::Apply => registry.apply_scale(&target, patcher.source()?, &manager).await?,
+                _ => registry.update_scale(&target, How::Patch, &|live| patcher.make(Some(live)), &manager).await?,
             };
             call.warnings.extend(patcher.warnings());
             written
@@ -67,19 +67,19 @@ pub(super) async fn scale(
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: &Place,
+    target: &RequestTarget,
     posting: &dyn Posting,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, &place.kind)?;
-    let body = sent::read_object(call, delivery, &place.kind).await?;
+    let format = negotiate::negotiate(call, Offer::Transient, &target.kind)?;
+    let body = sent::read_object(call, delivery, &target.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let said = body.value(("", "")).unwrap_or_default();
-    let kind = posting.body(place, said.text("/apiVersion"));
+    let kind = posting.body(target, said.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
-    let manager = sent::manager(registry, call, place, &options);
-    call.asker.check_time()?;
-    Ok(match registry.post(posting, place, sent, &manager)? {
+    let manager = sent::manager(registry, call, target, &options);
+    call.requester.check_time()?;
+    Ok(match registry.post(posting, target, sent, &manager)? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),
     })

@@ -11,61 +11,61 @@ use super::negotiate::{self, Offer};
 use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
 use super::{Call, decode, retrieve};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Place;
-use crate::registry::{Deleted, Registry, Selection, Wish};
+use crate::kinds::RequestTarget;
+use crate::registry::{Deleted, Registry, Selection, UpdateSource};
 use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
 
 pub(super) async fn create(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let kind = place.kind.clone();
+    let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, delivery, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &kind, &body, &options)?;
-    let manager = manager(registry, call, &place, &options);
-    let written = registry.create(&place, object, &manager)?;
+    let manager = manager(registry, call, &target, &options);
+    let written = registry.create(&target, object, &manager)?;
     Ok(written_reply(kind, written, format))
 }
 
 pub(super) async fn update(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let kind = place.kind.clone();
+    let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let body = read_object(call, delivery, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &kind, &body, &options)?;
-    let manager = manager(registry, call, &place, &options);
-    let written = registry.guaranteed_update(&place, &Wish::Put(&object), &manager).await?;
+    let manager = manager(registry, call, &target, &options);
+    let written = registry.guaranteed_update(&target, &UpdateSource::Put(&object), &manager).await?;
     Ok(written_reply(kind, written, format))
 }
 
 pub(super) async fn patch(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let kind = place.kind.clone();
+    let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
-    let manager = manager(registry, call, &place, &options);
-    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
+    let manager = manager(registry, call, &target, &options);
+    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, target.subresource);
     let make = |live: Option<&Json>| patcher.make(live);
-    let wish = match patch_kind.how() {
-        How::Apply => Wish::Apply(&make),
-        _ => Wish::Patch(&make),
+    let source = match patch_kind.how() {
+        How::Apply => UpdateSource::Apply(&make),
+        _ => UpdateSource::Patch(&make),
     };
-    let written = registry.guaranteed_update(&place, &wish, &manager).await;
+    let written = registry.guaranteed_update(&target, &source, &manager).await;
     call.warnings.extend(patcher.warnings());
     let written = written?;
     Ok(written_reply(kind, written, format))
@@ -74,14 +74,14 @@ pub(super) async fn patch(
 pub(super) async fn delete(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &place.kind)?;
-    let options = delete_options(call, &place, delivery).await?;
-    warn_of_orphans(call, &place, &options);
-    let kind = place.kind.clone();
-    Ok(match registry.delete(&place, &options, &call.asker)? {
+    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
+    let options = delete_options(call, &target, delivery).await?;
+    warn_of_orphans(call, &target, &options);
+    let kind = target.kind.clone();
+    Ok(match registry.delete(&target, &options, &call.requester)? {
         // Who asks, in the old words, for the dependents to go too is told that the object itself waits.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
@@ -94,39 +94,39 @@ pub(super) async fn delete(
 pub(super) async fn delete_collection(
     registry: &Arc<Registry>,
     call: &mut Call,
-    place: Place,
+    target: RequestTarget,
     delivery: Delivery,
 ) -> Outcome<Reply> {
-    let kind = place.kind.clone();
+    let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::List, &kind)?;
     let mut list = ListOptions::parse(&call.query)?;
     list.watch = false;
-    let selection = Selection::parse(&place, &list)?;
+    let selection = Selection::parse(&target, &list)?;
     list.check()?;
     let selection = selection.checked()?;
-    let options = delete_options(call, &place, delivery).await?;
-    warn_of_orphans(call, &place, &options);
+    let options = delete_options(call, &target, delivery).await?;
+    warn_of_orphans(call, &target, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
     }
-    let list = registry.delete_collection(&selection, &list, &options, &call.asker).await?;
+    let list = registry.delete_collection(&selection, &list, &options, &call.requester).await?;
     Ok(Reply::List { kind, list, format })
 }
 
-fn warn_of_orphans(call: &mut Call, place: &Place, options: &DeleteOptions) {
+fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOptions) {
     if options.propagation.is_none() && options.orphan_dependents.is_none() {
-        call.warnings.extend(place.kind.strategy.orphaning_warning().map(Into::into));
+        call.warnings.extend(target.kind.strategy.orphaning_warning().map(Into::into));
     }
 }
 
 /// The options of a DELETE: the body's, if there is one, else the query's.
-async fn delete_options(call: &mut Call, place: &Place, delivery: Delivery) -> Outcome<DeleteOptions> {
+async fn delete_options(call: &mut Call, target: &RequestTarget, delivery: Delivery) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
     let bytes = body::read(call, delivery).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    let media = decode::media(&content_type).ok_or_else(|| unsupported(&place.kind, false))?;
+    let media = decode::media(&content_type).ok_or_else(|| unsupported(&target.kind, false))?;
     let body = decode::RawBody::new(bytes, media);
     let body = body
         .value(("v1", "DeleteOptions"))

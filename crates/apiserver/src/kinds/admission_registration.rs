@@ -2,7 +2,7 @@
 
 mod policy;
 mod policy_binding;
-mod webhook_faults;
+mod webhook_errors;
 mod webhooks;
 
 pub(super) use policy::AdmissionPolicy;

@@ -2,7 +2,7 @@
 
 use pintle_schema::quantity;
 
-use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
+use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 
 const WHOLE_UNIT: i128 = 1_000_000_000;
 
@@ -20,41 +20,41 @@ const WHOLE: &[&str] = &[
 ];
 
 /// The faults of an amount of a resource, whoever has it.
-pub(super) fn quantity_faults(field: &str, name: &str, amount: &str) -> FieldFaults {
+pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
     let nanos = quantity::nanos(amount).unwrap_or(0);
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if nanos < 0 {
-        faults.push(FieldFault::invalid_text(field, amount, "must be greater than or equal to 0"));
+        errors.push(FieldError::invalid_text(field, amount, "must be greater than or equal to 0"));
     }
     if (WHOLE.contains(&name) || is_extended(name)) && nanos % WHOLE_UNIT != 0 {
-        faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
+        errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
     }
-    faults
+    errors
 }
 
 /// The fault of an amount of storage that is less than nothing.
-pub(super) fn basic_amount_fault(field: &str, amount: &str) -> Option<FieldFault> {
+pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
     // Go rounds away from zero.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
-    (whole < 0).then(|| FieldFault::invalid(field, &whole.into(), "must be a valid resource quantity"))
+    (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
 
 /// The fault of an amount of huge pages that is no multiple of one page, whose size the name of the resource has.
-pub(super) fn page_fault(field: &str, name: &str, amount: &str) -> Option<FieldFault> {
+pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
     let page = name.strip_prefix("hugepages-")?;
     let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
     let fits = page.is_some_and(|page| quantity::nanos(amount).unwrap_or(0) % page == 0);
     let why = format!("{amount} is not positive integer multiple of {name}");
-    (!fits).then(|| FieldFault::invalid_text(field, amount, why))
+    (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
 /// The faults of what a claim may be given: storage, or what others than Kubernetes name.
-pub(super) fn resource_key_faults(field: &str, name: &str) -> FieldFaults {
+pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     match why.is_empty() && is_native(name) && name != "storage" {
-        true => FieldFaults::from([FieldFault::unsupported(field, &name.into(), &["storage"])]),
-        false => why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect(),
+        true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["storage"])]),
+        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
     }
 }
 

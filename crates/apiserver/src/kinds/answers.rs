@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::{Cluster, Place};
+use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
@@ -67,7 +67,7 @@ pub(crate) struct Stream {
     /// Whether its paths go on.
     pub(crate) goes_below: bool,
     /// What comes of it, or why nothing does: of the object that a place names, and of those options.
-    pub(crate) answer: fn(&dyn Cluster, &Place, &Json) -> Outcome<StreamAnswer>,
+    pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
 /// What comes of a stream.

@@ -5,9 +5,9 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{condition, metadata};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::store::Stored;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -45,12 +45,12 @@ impl Strategy for ApiService {
         object.member("status");
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        faults(object)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status { FieldFaults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -78,42 +78,42 @@ impl Strategy for ApiService {
         vec![row.name(), service.into(), available.into(), row.age()]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 
-fn faults(object: &Json) -> FieldFaults {
+fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let (group, version) = (spec.text("/group"), spec.text("/version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
     let number = |field: &str| spec.integer(&format!("/{field}")).unwrap_or(0);
     let (has_bundle, insecure) = (!spec.text("/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
-    let is_insecure = |why: &str| FieldFault::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
+    let is_insecure = |why: &str| FieldError::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
     let mut check = Check::of(object)
         .refuse(name != wanted, || {
             let why = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
-            FieldFault::invalid_text("metadata.name", name, why)
+            FieldError::invalid_text("metadata.name", name, why)
         })
         .refuse(group.is_empty() && version != "v1", || {
-            FieldFault::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
+            FieldError::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
         })
         .name("spec.group", NameRule::Subdomain);
-    for why in name_faults(NameRule::OldLabel, version, false) {
-        check = check.refuse(true, || FieldFault::invalid_text("spec.version", version, why));
+    for why in name_errors(NameRule::OldLabel, version, false) {
+        check = check.refuse(true, || FieldError::invalid_text("spec.version", version, why));
     }
     for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let number = number(field);
         check = check.refuse(!(1..=most).contains(&number), || {
             let why = format!("must be positive and less than {most}");
-            FieldFault::invalid(format!("spec.{field}"), &number.into(), why)
+            FieldError::invalid(format!("spec.{field}"), &number.into(), why)
         });
     }
     if !spec.has("/service") {
         return check
             .refuse(has_bundle, || {
                 let shown = format!("{} bytes", spec.text("/caBundle").len() / 4 * 3);
-                FieldFault::invalid_text("spec.caBundle", &shown, "local APIServices may not have a caBundle")
+                FieldError::invalid_text("spec.caBundle", &shown, "local APIServices may not have a caBundle")
             })
             .refuse(insecure, || is_insecure("local APIServices may not have insecureSkipTLSVerify"))
             .done();
@@ -124,7 +124,7 @@ fn faults(object: &Json) -> FieldFaults {
         .required("spec.service.name")
         .refuse(!(1..=65535).contains(&port), || {
             let why = "port is not valid: must be between 1 and 65535, inclusive";
-            FieldFault::invalid("spec.service.port", &port.into(), why)
+            FieldError::invalid("spec.service.port", &port.into(), why)
         })
         .refuse(insecure && has_bundle, || is_insecure("may not be true if caBundle is present"))
         .done()

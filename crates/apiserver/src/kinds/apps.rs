@@ -19,10 +19,10 @@ use pintle_json::Json;
 
 use super::check::Check;
 use super::core::pod::{pod_template, template_metadata, validate_template};
-use super::label_selector::selector_faults;
+use super::label_selector::selector_errors;
 use super::table::{self, Column, Row};
 use crate::selector::{selects_labels, structured};
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// Where the template of the pods stands.
 const TEMPLATE: &str = "/spec/template";
@@ -37,12 +37,12 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
 }
 
 /// What all workloads with a structured selector share. `kind` stands in the words for an empty one; of a DaemonSet's, less is asked.
-fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
+fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
     let labels = template["metadata"]["labels"].clone();
-    let broken = selector_faults(selector.unwrap_or(&Json::Null), "spec.selector");
+    let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(Json::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));
     let matches = match &read {
@@ -54,18 +54,18 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
     let strict = kind != "daemonset";
     Check::of(object)
         .not_negative(&["spec.replicas"])
-        .refuse(selector.is_none() && strict, || FieldFault::required("spec.selector", ""))
+        .refuse(selector.is_none() && strict, || FieldError::required("spec.selector", ""))
         .also(broken)
-        .refuse(empty, || FieldFault::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
-        .refuse(unreadable && strict, || FieldFault::invalid("spec.selector", &value, "invalid label selector"))
+        .refuse(empty, || FieldError::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
+        .refuse(unreadable && strict, || FieldError::invalid("spec.selector", &value, "invalid label selector"))
         .refuse(!matches && !empty && !unreadable, || {
             let why = "`selector` does not match template `labels`";
-            FieldFault::invalid("spec.template.metadata.labels", &labels, why)
+            FieldError::invalid("spec.template.metadata.labels", &labels, why)
         })
         .also(validate_template(template, "spec.template"))
-        .also(if kind == "statefulset" { template_metadata(template, "spec.template") } else { FieldFaults::default() })
+        .also(if kind == "statefulset" { template_metadata(template, "spec.template") } else { FieldErrors::default() })
         .refuse(!restart.is_empty() && restart != "Always", || {
-            FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
+            FieldError::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
         })
         .refuse(template.has("/spec/activeDeadlineSeconds"), || {
             let kind = match kind {
@@ -74,7 +74,7 @@ fn workload_faults(object: &Json, kind: &str) -> FieldFaults {
                 _ => "ReplicaSet",
             };
             let why = format!("activeDeadlineSeconds in {kind} is not Supported");
-            FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
+            FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why)
         })
         .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
         .done()
@@ -100,24 +100,24 @@ fn replica_cells(object: &Json, now: Timestamp, selector: String) -> Vec<Json> {
     ]
 }
 
-fn selector_changed(new: &Json, old: &Json) -> Option<FieldFault> {
+fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     let selector = |object: &Json| object["spec"]["selector"].clone();
-    (selector(new) != selector(old)).then(|| FieldFault::invalid("spec.selector", &selector(new), "field is immutable"))
+    (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
 /// Numbers that are negative, or greater than that of all replicas.
-fn status_faults(object: &Json, parts: &[&str]) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {
         if value.as_i64().is_some_and(|number| number < 0) {
-            faults.push(FieldFault::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
+            errors.push(FieldError::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
         }
     }
     let number = |key: &str| object.integer(&format!("/status/{key}")).unwrap_or(0);
     let replicas = number("replicas");
     for key in parts {
         if number(key) > replicas {
-            faults.push(FieldFault::invalid(
+            errors.push(FieldError::invalid(
                 format!("status.{key}"),
                 &number(key).into(),
                 "cannot be greater than status.replicas",
@@ -126,7 +126,7 @@ fn status_faults(object: &Json, parts: &[&str]) -> FieldFaults {
     }
     if number("availableReplicas") > number("readyReplicas") {
         let value = number("availableReplicas").into();
-        faults.push(FieldFault::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
+        errors.push(FieldError::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
     }
-    faults
+    errors
 }

@@ -12,7 +12,7 @@ use pintle_json::Json;
 use super::check::Check;
 use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// Of the Job's spec at a pointer, in the object that is named as its pods are.
 fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
@@ -59,7 +59,7 @@ fn job_spec(spec: &mut Json) {
     }
 }
 
-fn job_faults(spec: &Json, path: &str) -> FieldFaults {
+fn job_errors(spec: &Json, path: &str) -> FieldErrors {
     let template = &spec["template"];
     let indexed = spec.text("/completionMode") == "Indexed";
     let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
@@ -81,36 +81,36 @@ fn job_faults(spec: &Json, path: &str) -> FieldFaults {
             "maxFailedIndexes",
         ])
         .refuse(spec.has("/maxFailedIndexes") && !spec.has("/backoffLimitPerIndex"), || {
-            FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
+            FieldError::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
         })
-        .also(job_policies::manager_faults(spec, path))
+        .also(job_policies::manager_errors(spec, path))
         .known("completionMode", &["NonIndexed", "Indexed"])
         .refuse(indexed && !spec.has("/completions"), || {
-            FieldFault::required("completions", "when completion mode is Indexed")
+            FieldError::required("completions", "when completion mode is Indexed")
         })
-        .also(if indexed { job_policies::index_faults(spec, path) } else { FieldFaults::default() })
+        .also(if indexed { job_policies::index_errors(spec, path) } else { FieldErrors::default() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();
-            FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
+            FieldError::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
         }))
-        .also(job_policies::faults(spec, path))
+        .also(job_policies::errors(spec, path))
         .known("podReplacementPolicy", replacement)
-        .also(template_faults(template, &format!("{path}.template")))
+        .also(template_errors(template, &format!("{path}.template")))
         .refuse(spec.has("/podFailurePolicy") && restart == "OnFailure", || {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";
-            FieldFault::invalid_text("template.spec.restartPolicy", restart, why)
+            FieldError::invalid_text("template.spec.restartPolicy", restart, why)
         })
         .done()
 }
 
-fn template_faults(template: &Json, path: &str) -> FieldFaults {
-    let mut faults = validate_template(template, path);
+fn template_errors(template: &Json, path: &str) -> FieldErrors {
+    let mut errors = validate_template(template, path);
     let restart = template.text("/spec/restartPolicy");
     let field = format!("{path}.spec.restartPolicy");
     match restart {
         "OnFailure" | "Never" => {}
-        "" | "Always" => faults.push(FieldFault::required(field, "valid values: \"OnFailure\", \"Never\"")),
-        other => faults.push(FieldFault::unsupported(field, &other.into(), &["OnFailure", "Never"])),
+        "" | "Always" => errors.push(FieldError::required(field, "valid values: \"OnFailure\", \"Never\"")),
+        other => errors.push(FieldError::unsupported(field, &other.into(), &["OnFailure", "Never"])),
     }
-    faults
+    errors
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, Form, GroupResource, Kind, Kinds, Plain, Strategy, Subresource, admission_registration, api_service, apps,
-    authentication, authorization, batch, certificate_signing_request, core, devices, flow_control,
+    Conduct, Form, GroupResource, Kind, Kinds, Plain, ServedSubresource, Strategy, admission_registration, api_service,
+    apps, authentication, authorization, batch, certificate_signing_request, core, devices, flow_control,
     horizontal_pod_autoscaler, lease, lease_candidate, networking, pod_disruption_budget, priority_class, rbac,
     runtime_class, scale_body, storage,
 };
-use crate::request::{Part, Verb};
+use crate::request::{Subresource, Verb};
 
 const TABLE: &str = include_str!("builtin.txt");
 
@@ -181,7 +181,7 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
 }
 
 /// Reads `name[:verb][=kind]`.
-fn subresource(text: &str, version: &GroupVersion) -> Option<Subresource> {
+fn subresource(text: &str, version: &GroupVersion) -> Option<ServedSubresource> {
     let (path, kind) = text.split_once('=').map_or((text, None), |(path, kind)| (path, Some(kind)));
     let (name, verbs) = path.split_once(':').unwrap_or((path, "get,patch,update"));
     let kind = kind.map(|kind| match kind.rsplit_once('/') {
@@ -191,7 +191,7 @@ fn subresource(text: &str, version: &GroupVersion) -> Option<Subresource> {
         }
         None => version.with_kind(kind),
     });
-    Some(Subresource { part: Part::parse(name)?, verbs: verbs_of(verbs), kind })
+    Some(ServedSubresource { subresource: Subresource::parse(name)?, verbs: verbs_of(verbs), kind })
 }
 
 fn verbs_of(text: &str) -> Vec<Verb> {

@@ -15,8 +15,8 @@ use super::table::{self, Column, Row};
 use super::{Context, FurtherRight, Strategy, pem};
 use crate::failure::{Outcome, quoted};
 use crate::object::{condition, doubles, put_back};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
@@ -71,11 +71,11 @@ impl Strategy for CertificateSigningRequest {
         object.set("status", Map::new());
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         put_back(new, old, "spec");
-        match part {
-            Part::Object => put_back(new, old, "status"),
-            Part::Approval => {
+        match subresource {
+            Subresource::None => put_back(new, old, "status"),
+            Subresource::Approval => {
                 conditions::date(new, old, &context.time());
                 let conditions = new.at("/status/conditions").cloned();
                 put_back(new, old, "status");
@@ -97,31 +97,31 @@ impl Strategy for CertificateSigningRequest {
         object.member("status");
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = spec_faults(object, "");
-        faults.extend(conditions::faults(object, None));
-        faults.extend(certificate_fault(object));
-        faults
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = spec_errors(object, "");
+        errors.extend(conditions::errors(object, None));
+        errors.extend(certificate_error(object));
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let [now, before] = [new, old].map(|object| object.text("/status/certificate"));
         let (is_new, had_one) = (now != before, !before.is_empty());
-        let mut faults = spec_faults(new, old.text("/spec/signerName"));
-        faults.extend(conditions::faults(new, Some(old)));
-        faults.extend(certificate_fault(new).filter(|_| is_new));
-        faults.extend(conditions::changes(new, old, part == Part::Approval));
-        let why = match part {
-            Part::Status if had_one => "updates may not modify existing certificate content",
-            Part::Status => return faults,
+        let mut errors = spec_errors(new, old.text("/spec/signerName"));
+        errors.extend(conditions::errors(new, Some(old)));
+        errors.extend(certificate_error(new).filter(|_| is_new));
+        errors.extend(conditions::changes(new, old, subresource == Subresource::Approval));
+        let why = match subresource {
+            Subresource::Status if had_one => "updates may not modify existing certificate content",
+            Subresource::Status => return errors,
             _ => "updates may not set certificate content",
         };
-        faults.extend(is_new.then(|| FieldFault::forbidden("status.certificate", why)));
-        faults
+        errors.extend(is_new.then(|| FieldError::forbidden("status.certificate", why)));
+        errors
     }
 
-    fn further_right(&self, new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
-        signer::further_right(new, old, part)
+    fn further_right(&self, new: &Json, old: Option<&Json>, subresource: Subresource) -> Outcome<Option<FurtherRight>> {
+        signer::further_right(new, old, subresource)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -157,11 +157,11 @@ impl Strategy for CertificateSigningRequest {
         vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        match part {
-            Part::Object => Some(&[&["spec"], &["status"]]),
-            Part::Status => Some(&[&["spec"], &["status", "conditions"]]),
-            Part::Approval => Some(&[&["spec"], &["status", "certificate"]]),
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        match subresource {
+            Subresource::None => Some(&[&["spec"], &["status"]]),
+            Subresource::Status => Some(&[&["spec"], &["status", "conditions"]]),
+            Subresource::Approval => Some(&[&["spec"], &["status", "certificate"]]),
             _ => None,
         }
     }
@@ -174,48 +174,48 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
 }
 
 /// The faults of the spec; of the signer of an old object that is the same, none are told.
-fn spec_faults(object: &Json, old_signer: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
-        faults.push(FieldFault::invalid_text("spec.request", object.text("/spec/request"), why));
+        errors.push(FieldError::invalid_text("spec.request", object.text("/spec/request"), why));
     }
     let usages: Vec<_> = object.list("/spec/usages").collect();
     if usages.is_empty() {
-        faults.push(FieldFault::required("spec.usages", ""));
+        errors.push(FieldError::required("spec.usages", ""));
     }
     let path = |at: usize| format!("spec.usages[{at}]");
     for (at, usage) in usages.iter().enumerate() {
         if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {
-            faults.push(FieldFault::unsupported(path(at), usage, USAGES));
+            errors.push(FieldError::unsupported(path(at), usage, USAGES));
         }
     }
     for (at, double) in doubles(usages.iter()).into_iter().enumerate() {
-        faults.extend(double.then(|| FieldFault::duplicate(path(at), usages[at])));
+        errors.extend(double.then(|| FieldError::duplicate(path(at), usages[at])));
     }
     match object.text("/spec/signerName") {
         LEGACY_SIGNER if old_signer != LEGACY_SIGNER => {
             let why = "the legacy signerName is not allowed via this API version";
-            faults.push(FieldFault::invalid_text("spec.signerName", LEGACY_SIGNER, why));
+            errors.push(FieldError::invalid_text("spec.signerName", LEGACY_SIGNER, why));
         }
-        signer => faults.extend(signer::faults(signer)),
+        signer => errors.extend(signer::errors(signer)),
     }
     if let Some(seconds) =
         object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_CERTIFICATE_SECONDS)
     {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
-        faults.push(FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why));
+        errors.push(FieldError::invalid("spec.expirationSeconds", &seconds.into(), why));
     }
-    faults
+    errors
 }
 
 /// What is wrong with the certificate, if there is one.
-fn certificate_fault(object: &Json) -> Option<FieldFault> {
+fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
     let why = match text.is_empty() {
         true => return None,
         false => check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?,
     };
-    Some(FieldFault::invalid_text("status.certificate", "<certificate data>", why))
+    Some(FieldError::invalid_text("status.certificate", "<certificate data>", why))
 }
 
 fn check_certificates(pem: &[u8]) -> Result<(), String> {

@@ -2,26 +2,26 @@
 
 use pintle_json::Json;
 
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
     prefix: String,
-    faults: FieldFaults,
+    errors: FieldErrors,
 }
 
 impl<'a> Check<'a> {
     /// Of a whole object.
     pub(super) fn of(object: &'a Json) -> Self {
-        Self { object, prefix: String::new(), faults: FieldFaults::default() }
+        Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
     /// Of a part of one, whose faults are told at a path.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        Self { object, prefix, faults: FieldFaults::default() }
+        Self { object, prefix, errors: FieldErrors::default() }
     }
 
     /// There has to be something.
@@ -32,7 +32,7 @@ impl<'a> Check<'a> {
     /// There has to be something, for a reason.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
-            self.faults.push(FieldFault::required(self.path(field), why));
+            self.errors.push(FieldError::required(self.path(field), why));
         }
         self
     }
@@ -46,7 +46,7 @@ impl<'a> Check<'a> {
     pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
-            self.faults.push(FieldFault::invalid(self.path(field), value, why));
+            self.errors.push(FieldError::invalid(self.path(field), value, why));
         }
         self
     }
@@ -56,7 +56,7 @@ impl<'a> Check<'a> {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
         {
-            self.faults.push(FieldFault::unsupported(self.path(field), value, known));
+            self.errors.push(FieldError::unsupported(self.path(field), value, known));
         }
         self
     }
@@ -66,7 +66,7 @@ impl<'a> Check<'a> {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
         {
-            self.faults.push(FieldFault::unsupported(self.path(field), value, known));
+            self.errors.push(FieldError::unsupported(self.path(field), value, known));
         }
         self
     }
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
     pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
         let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
         if let Some(value) = self.value(field).filter(outside) {
-            self.faults.push(FieldFault::invalid(self.path(field), value, why));
+            self.errors.push(FieldError::invalid(self.path(field), value, why));
         }
         self
     }
@@ -95,7 +95,7 @@ impl<'a> Check<'a> {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
         let why = qualified_name_faults(text);
-        self.faults.extend(why.iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+        self.errors.extend(why.iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
         self
     }
 
@@ -106,13 +106,13 @@ impl<'a> Check<'a> {
 
     /// The same of any name; the empty text is none.
     pub(super) fn whole_is(self, rule: NameRule) -> Self {
-        self.whole(|text| name_faults(rule, text, false))
+        self.whole(|text| name_errors(rule, text, false))
     }
 
-    fn whole(mut self, faults: impl FnOnce(&str) -> Vec<String>) -> Self {
+    fn whole(mut self, errors: impl FnOnce(&str) -> Vec<String>) -> Self {
         let text = self.object.as_str().unwrap_or_default();
         let path = self.prefix.trim_end_matches('.').to_owned();
-        self.faults.extend(faults(text).iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+        self.errors.extend(errors(text).iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
         self
     }
 
@@ -121,21 +121,21 @@ impl<'a> Check<'a> {
         let text = self.object.text(&pointer(field));
         if !text.is_empty() {
             let path = self.path(field);
-            let why = name_faults(rule, text, false);
-            self.faults.extend(why.iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+            let why = name_errors(rule, text, false);
+            self.errors.extend(why.iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
         }
         self
     }
 
     /// A fault if something holds; one without a field is of the part itself.
-    pub(super) fn refuse(mut self, holds: bool, fault: impl FnOnce() -> FieldFault) -> Self {
+    pub(super) fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
-            let mut fault = fault();
-            fault.field = match fault.field.as_str() {
+            let mut error = error();
+            error.field = match error.field.as_str() {
                 "" => self.prefix.trim_end_matches('.').to_owned(),
                 field => self.path(field),
             };
-            self.faults.push(fault);
+            self.errors.push(error);
         }
         self
     }
@@ -144,11 +144,11 @@ impl<'a> Check<'a> {
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
-            if self.faults.is_full() {
+            if self.errors.is_full() {
                 break;
             }
             let check = Check::at(item, &format!("{path}[{at}]"));
-            self.faults.extend(rules(check, at).faults);
+            self.errors.extend(rules(check, at).errors);
         }
         self
     }
@@ -158,22 +158,22 @@ impl<'a> Check<'a> {
         if self.object.has(&pointer(field))
             && let Some(part) = self.value(field)
         {
-            self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
+            self.errors.extend(rules(Check::at(part, &self.path(field))).errors);
         }
         self
     }
 
     /// A part, be it there or not.
-    pub(super) fn part(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
+    pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);
-        self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
+        self.errors.extend(rules(Check::at(part, &self.path(field))).errors);
         self
     }
 
     /// Faults found elsewhere, with their whole paths.
-    pub(super) fn also(mut self, faults: impl IntoIterator<Item = FieldFault>) -> Self {
-        self.faults.extend(faults);
+    pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
+        self.errors.extend(errors);
         self
     }
 
@@ -183,8 +183,8 @@ impl<'a> Check<'a> {
     }
 
     /// All faults found.
-    pub(super) fn done(self) -> FieldFaults {
-        self.faults
+    pub(super) fn done(self) -> FieldErrors {
+        self.errors
     }
 
     fn value(&self, field: &str) -> Option<&'a Json> {
@@ -198,7 +198,7 @@ impl<'a> Check<'a> {
 }
 
 /// A fault for each of these fields that changed.
-pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldFaults {
+pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);
         new.at(&pointer) != old.at(&pointer)
@@ -206,7 +206,7 @@ pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldFaults 
     changed
         .map(|field| {
             let value = new.at(&pointer(field)).cloned().unwrap_or_default();
-            FieldFault::invalid(*field, &value, "field is immutable")
+            FieldError::invalid(*field, &value, "field is immutable")
         })
         .collect()
 }

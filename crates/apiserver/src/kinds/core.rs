@@ -27,7 +27,7 @@ pub(super) use namespace::Namespace;
 pub(crate) use namespace::{NAMESPACES, unknown as unknown_namespace};
 pub(super) use node::Node;
 pub(super) use persistent_volume::PersistentVolume;
-pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec, spec_faults as claim_spec_faults};
+pub(super) use persistent_volume_claim::{PersistentVolumeClaim, claim_spec, spec_errors as claim_spec_errors};
 pub(super) use pod::{Binding, Pod};
 pub(super) use pod_template::PodTemplate;
 pub(super) use resource_quota::ResourceQuota;
@@ -38,27 +38,27 @@ pub(super) use service_account::ServiceAccount;
 use pintle_json::{Json, Text};
 
 use crate::object::set_metadata;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 /// The annotation that named the storage class before there was a field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The ways in which a volume is used, of a claim or of a volume that persists.
-fn mode_faults(spec: &Json, path: &str) -> FieldFaults {
+fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let field = format!("{path}.accessModes");
     let modes = || spec.texts("/accessModes");
-    let mut faults: FieldFaults = modes()
+    let mut errors: FieldErrors = modes()
         .filter(|mode| !MODES.contains(mode))
-        .map(|mode| FieldFault::unsupported(field.as_str(), &mode.into(), MODES))
+        .map(|mode| FieldError::unsupported(field.as_str(), &mode.into(), MODES))
         .collect();
     if modes().any(|mode| mode == "ReadWriteOncePod")
         && modes().any(|mode| mode != "ReadWriteOncePod" && MODES.contains(&mode))
     {
-        faults.push(FieldFault::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
+        errors.push(FieldError::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
     }
-    faults
+    errors
 }
 
 /// Adds a finalizer that is not there yet.
@@ -84,14 +84,14 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
 }
 
 /// The keys of data become names of files.
-fn key_faults(object: &Json, member: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn key_errors(object: &Json, member: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
-        let why = name_faults(NameRule::ConfigKey, key, false);
-        faults.extend(why.into_iter().map(|why| FieldFault::invalid_text(field(), key, why)));
+        let why = name_errors(NameRule::ConfigKey, key, false);
+        errors.extend(why.into_iter().map(|why| FieldError::invalid_text(field(), key, why)));
     }
-    faults
+    errors
 }
 
 fn decoded_size(object: &Json, member: &str) -> usize {
@@ -103,16 +103,16 @@ fn decoded_size(object: &Json, member: &str) -> usize {
         .sum()
 }
 
-fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldFaults {
+fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldErrors {
     if !old.is_true("/immutable") {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let why = "field is immutable when `immutable` is set";
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if !new.is_true("/immutable") {
-        faults.push(FieldFault::forbidden("immutable", why));
+        errors.push(FieldError::forbidden("immutable", why));
     }
-    faults
-        .extend(members.iter().filter(|key| new.get(key) != old.get(key)).map(|key| FieldFault::forbidden(*key, why)));
-    faults
+    errors
+        .extend(members.iter().filter(|key| new.get(key) != old.get(key)).map(|key| FieldError::forbidden(*key, why)));
+    errors
 }

@@ -8,9 +8,9 @@ pub(super) use priority_level::PriorityLevelConfiguration;
 
 use pintle_json::Json;
 
-use crate::validate::FieldFault;
+use crate::validate::FieldError;
 
 /// The fault of a spec that is not the one which every cluster has under that name, but for what `aside` says.
-fn not_fixed(name: &str, spec: &Json, aside: &str) -> FieldFault {
-    FieldFault::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
+fn not_fixed(name: &str, spec: &Json, aside: &str) -> FieldError {
+    FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-use super::tests::{check_faults, kind, pod_spec, template};
-use crate::request::Part;
+use super::tests::{check_errors, kind, pod_spec, template};
+use crate::request::Subresource;
 
 const STATEFUL_SETS: (&str, &str, &str) = ("apps", "v1", "statefulsets");
 const VALIDATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
@@ -16,18 +16,18 @@ fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expe
     let kind = kind(resource.0, resource.1, resource.2);
     kind.strategy.defaults(&mut new);
     kind.strategy.defaults(&mut old);
-    let faults = kind.strategy.validate_update(&new, &old, Part::Object);
-    let found: Vec<_> = faults
+    let errors = kind.strategy.validate_update(&new, &old, Subresource::None);
+    let found: Vec<_> = errors
         .iter()
-        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .map(|error| format!("{} {}", &error.reason.as_str()["FieldValue".len()..], error.field))
         .collect();
-    assert_eq!(found, expected, "{resource:?} {new}: {faults:?}");
+    assert_eq!(found, expected, "{resource:?} {new}: {errors:?}");
 }
 
 #[test]
 fn values_of_label_selectors_are_label_values() {
     let selector = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "a b"]}]});
-    check_faults(
+    check_errors(
         ("networking.k8s.io", "v1", "networkpolicies"),
         json!({"spec": {"podSelector": selector}}),
         &["Invalid spec.podSelector.matchExpressions[0].values[1]"],
@@ -54,7 +54,7 @@ fn stateful_set_claims_and_service_name_are_checked_on_creation_only() {
         "Invalid spec.serviceName".to_owned(),
     ];
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-    check_faults(STATEFUL_SETS, object.clone(), &expected);
+    check_errors(STATEFUL_SETS, object.clone(), &expected);
     check_update(STATEFUL_SETS, object.clone(), object, &["Invalid spec.replicas"]);
 }
 
@@ -62,7 +62,7 @@ fn stateful_set_claims_and_service_name_are_checked_on_creation_only() {
 fn stateful_set_template_labels_are_checked_twice() {
     let mut object = stateful_set(json!({}));
     object["spec"]["template"]["metadata"]["labels"]["a b"] = "c".into();
-    check_faults(STATEFUL_SETS, object, &["Invalid spec.template.labels", "Invalid spec.template.labels"]);
+    check_errors(STATEFUL_SETS, object, &["Invalid spec.template.labels", "Invalid spec.template.labels"]);
 }
 
 fn webhook(more: Json) -> Json {
@@ -76,7 +76,7 @@ fn webhook(more: Json) -> Json {
 fn webhook_rules_name_operations_groups_versions_and_resources() {
     let rules = json!([{}, {"operations": ["CREATE", "*"], "apiGroups": ["*", "a"], "apiVersions": [""],
         "resources": ["pods/*", "pods/status", ""], "scope": "All"}]);
-    check_faults(
+    check_errors(
         VALIDATING,
         webhook(json!({"rules": rules})),
         &[
@@ -100,7 +100,7 @@ fn webhook_fields_are_checked_in_the_order_of_a_real_server() {
         "admissionReviewVersions": ["V1", "V1"], "objectSelector": {"matchLabels": {"a": "b c"}},
         "clientConfig": {"url": "http://u@/x?y#z"}});
     let url = "Invalid webhooks[0].clientConfig.url";
-    check_faults(
+    check_errors(
         MUTATING,
         webhook(more),
         &[
@@ -128,7 +128,7 @@ fn webhook_fields_are_checked_in_the_order_of_a_real_server() {
         format!("Invalid {}", field("path")),
         format!("Invalid {}", field("path")),
     ];
-    check_faults(VALIDATING, webhook(service), &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    check_errors(VALIDATING, webhook(service), &expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn webhook_names_are_unique() {
     let mut object = webhook(json!({}));
     let again = object["webhooks"][0].clone();
     object["webhooks"] = json!([again.clone(), again]);
-    check_faults(VALIDATING, object, &["Duplicate webhooks[1].name"]);
+    check_errors(VALIDATING, object, &["Duplicate webhooks[1].name"]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn empty_topology_of_a_storage_class_repeats_each_of_the_terms() {
     let term = |at: usize| format!("Duplicate allowedTopologies[{at}].matchLabelExpressions");
     let expected = [term(0), term(0), term(1), term(1), term(1)];
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-    check_faults(("storage.k8s.io", "v1", "storageclasses"), object, &expected);
+    check_errors(("storage.k8s.io", "v1", "storageclasses"), object, &expected);
 }
 
 #[test]
@@ -193,9 +193,9 @@ fn unknown_completion_mode_needs_no_index_for_its_limits() {
         "template": template(json!({"restartPolicy": "Never"}))});
     let object = json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": spec}}});
     let kind = kind("batch", "v1", "cronjobs");
-    let faults = kind.strategy.validate_create(&object);
-    let modes = faults.iter().filter(|fault| fault.field.ends_with("backoffLimitPerIndex")).count();
-    assert_eq!(modes, 0, "{faults:?}");
+    let errors = kind.strategy.validate_create(&object);
+    let modes = errors.iter().filter(|error| error.field.ends_with("backoffLimitPerIndex")).count();
+    assert_eq!(modes, 0, "{errors:?}");
 }
 
 #[test]
@@ -203,9 +203,10 @@ fn metadata_of_a_claim_of_a_pod_is_checked() {
     let claim = json!({"metadata": {"labels": {"a": "b c"}, "annotations": {"a b": ""}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let volumes = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}]);
-    let metadata = |part: &str| format!("Invalid spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.{part}");
+    let metadata =
+        |subresource: &str| format!("Invalid spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.{subresource}");
     let expected = [metadata("annotations"), metadata("labels")];
-    check_faults(
+    check_errors(
         ("", "v1", "pods"),
         json!({"spec": pod_spec(json!({"volumes": volumes}))}),
         &expected.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -213,9 +214,9 @@ fn metadata_of_a_claim_of_a_pod_is_checked() {
 }
 
 #[test]
-fn three_policy_types_are_one_fault() {
+fn three_policy_types_are_one_error() {
     let object = json!({"spec": {"policyTypes": ["Ingress", "Egress", "Other"]}});
-    check_faults(("networking.k8s.io", "v1", "networkpolicies"), object, &["Invalid spec.policyTypes"]);
+    check_errors(("networking.k8s.io", "v1", "networkpolicies"), object, &["Invalid spec.policyTypes"]);
 }
 
 #[test]
@@ -225,9 +226,9 @@ fn ratio_of_a_limit_is_checked_after_the_amounts_of_its_resource() {
     let field = |key: &str| format!("Invalid spec.limits[0].{key}[cpu]");
     let limits = json!({"spec": {"limits": [limit]}});
     let kind = kind("", "v1", "limitranges");
-    let faults = kind.strategy.validate_create(&limits);
-    let found: Vec<String> = faults.iter().map(|fault| format!("Invalid {}", fault.field)).collect();
-    assert_eq!(found, [field("min"), field("maxLimitRequestRatio")], "{faults:?}");
+    let errors = kind.strategy.validate_create(&limits);
+    let found: Vec<String> = errors.iter().map(|error| format!("Invalid {}", error.field)).collect();
+    assert_eq!(found, [field("min"), field("maxLimitRequestRatio")], "{errors:?}");
 }
 
 #[test]
@@ -237,8 +238,8 @@ fn azure_file_of_a_volume_needs_no_namespace_for_its_secret() {
         json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "azureFile": azure}})
     };
     let volumes = ("", "v1", "persistentvolumes");
-    check_faults(volumes, volume(Json::Null), &[]);
-    check_faults(volumes, volume("".into()), &["Required spec.azureFile.secretNamespace"]);
+    check_errors(volumes, volume(Json::Null), &[]);
+    check_errors(volumes, volume("".into()), &["Required spec.azureFile.secretNamespace"]);
 }
 
 #[test]

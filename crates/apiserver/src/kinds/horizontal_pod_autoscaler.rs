@@ -5,7 +5,7 @@ mod conversion;
 mod metric_fields;
 mod notes;
 mod read;
-mod spec_faults;
+mod spec_errors;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +17,8 @@ use super::check::Check;
 use super::table::{self, Column, Row};
 use super::{Context, Form, Strategy};
 use crate::object::text;
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 use jiff::Timestamp;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.
@@ -54,14 +54,16 @@ impl Strategy for V2 {
         object.set("status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        spec_faults::spec(object, None)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        spec_errors::spec(object, None)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
-            _ => spec_faults::spec(new, Some(old)),
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => {
+                Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done()
+            }
+            _ => spec_errors::spec(new, Some(old)),
         }
     }
 
@@ -104,17 +106,17 @@ impl Strategy for V1 {
         notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        let kept = if part == Part::Status { notes::OF_SPEC } else { notes::OF_STATUS };
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        let kept = if subresource == Subresource::Status { notes::OF_SPEC } else { notes::OF_STATUS };
         kept.iter().for_each(|name| notes::put_back(new, old, name));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         V2.validate_create(&conversion::to_new(object))
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        V2.validate_update(&conversion::to_new(new), &conversion::to_new(old), part)
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        V2.validate_update(&conversion::to_new(new), &conversion::to_new(old), subresource)
     }
 
     fn to_stored(&self, object: Json) -> Json {

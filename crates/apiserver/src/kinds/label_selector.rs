@@ -3,15 +3,15 @@
 use pintle_json::Json;
 
 use super::check::Check;
-use crate::validate::{FieldFault, FieldFaults, label_key_faults, label_value_faults};
+use crate::validate::{FieldError, FieldErrors, label_key_faults, label_value_faults};
 
 /// The faults of a structured selector.
-pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, value) in selector.members("/matchLabels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.matchLabels"), text, why)));
         }
     }
     let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
@@ -22,22 +22,22 @@ pub(super) fn selector_faults(selector: &Json, path: &str) -> FieldFaults {
                 expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")
             }
             "Exists" | "DoesNotExist" => expression.refuse(values, || {
-                FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                FieldError::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
             }),
             other => {
-                expression.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
+                expression.refuse(true, || FieldError::invalid_text("operator", other, "not a valid selector operator"))
             }
         };
         let key = expression.object().text("/key");
         let why = label_key_faults(key);
         let expression =
-            why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)));
+            why.iter().fold(expression, |check, why| check.refuse(true, || FieldError::invalid_text("key", key, why)));
         expression.each("values", |value, _| {
             let text = value.object().as_str().unwrap_or_default();
             let why = label_value_faults(text);
-            why.iter().fold(value, |value, why| value.refuse(true, || FieldFault::invalid_text("", text, why)))
+            why.iter().fold(value, |value, why| value.refuse(true, || FieldError::invalid_text("", text, why)))
         })
     });
-    faults.extend(expressions.done());
-    faults
+    errors.extend(expressions.done());
+    errors
 }

@@ -2,8 +2,8 @@
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -34,28 +34,28 @@ impl Strategy for Lease {
         self.drop_coordination(object, &Json::Null);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
         self.drop_coordination(new, old);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let number = |key: &str| object.at(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
         if let Some(seconds) =
             number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
         {
-            faults.push(FieldFault::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+            errors.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
         }
         if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
-            faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+            errors.push(FieldError::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
         }
         let strategy = object["spec"]["strategy"].as_str();
-        faults.extend(strategy.into_iter().flat_map(strategy_faults));
+        errors.extend(strategy.into_iter().flat_map(strategy_errors));
         if !object.text("/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
-            faults
-                .push(FieldFault::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
+            errors
+                .push(FieldError::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
         }
-        faults
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -69,16 +69,16 @@ impl Strategy for Lease {
 }
 
 /// Its path names the field twice, as in Kubernetes.
-pub(in crate::kinds) fn strategy_faults(strategy: &str) -> FieldFaults {
+pub(in crate::kinds) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {
         true => {
             let why = qualified_name_faults(strategy);
-            why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
+            why.into_iter().map(|why| FieldError::invalid_text(FIELD, strategy, why)).collect()
         }
-        false if strategy == OLDEST_EMULATION_VERSION => FieldFaults::default(),
+        false if strategy == OLDEST_EMULATION_VERSION => FieldErrors::default(),
         false => {
-            FieldFaults::from([FieldFault::unsupported(FIELD, &Json::from(strategy), &[OLDEST_EMULATION_VERSION])])
+            FieldErrors::from([FieldError::unsupported(FIELD, &Json::from(strategy), &[OLDEST_EMULATION_VERSION])])
         }
     }
 }

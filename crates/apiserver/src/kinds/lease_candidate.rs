@@ -1,10 +1,10 @@
 //! LeaseCandidate, which only servers with coordinated leader election have.
 
-use super::lease::{OLDEST_EMULATION_VERSION, strategy_faults};
+use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 use semver::Version;
@@ -18,50 +18,50 @@ impl Strategy for LeaseCandidate {
         NameRule::ConfigKey
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let text = |key: &str| object.text(&format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
         if text("leaseName").is_empty() {
-            faults.push(FieldFault::required(field("leaseName"), ""));
+            errors.push(FieldError::required(field("leaseName"), ""));
         }
         let none = Version::new(0, 0, 0);
         let mut read = |key: &str| {
             let text = text(key);
             let version = version(text);
             if version.is_none() && !text.is_empty() {
-                faults.push(FieldFault::invalid_text(field(key), text, "must be a valid semantic version"));
+                errors.push(FieldError::invalid_text(field(key), text, "must be a valid semantic version"));
             }
             version.unwrap_or_else(|| none.clone())
         };
         let emulated = read("emulationVersion");
         let binary = read("binaryVersion");
         if text("binaryVersion").is_empty() {
-            faults.push(FieldFault::required(field("binaryVersion"), ""));
+            errors.push(FieldError::required(field("binaryVersion"), ""));
         } else if !text("emulationVersion").is_empty() && binary.cmp_precedence(&emulated).is_lt() {
             let why = "must be greater than or equal to `emulationVersion`";
-            faults.push(FieldFault::invalid_text(field("binaryVersion"), text("binaryVersion"), why));
+            errors.push(FieldError::invalid_text(field("binaryVersion"), text("binaryVersion"), why));
         }
         match text("strategy") {
-            "" => faults.push(FieldFault::required(field("strategy"), "")),
+            "" => errors.push(FieldError::required(field("strategy"), "")),
             strategy => {
                 if strategy == OLDEST_EMULATION_VERSION && emulated.cmp_precedence(&none).is_eq() {
                     let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
-                    faults.push(FieldFault::required(field("emulationVersion"), why));
+                    errors.push(FieldError::required(field("emulationVersion"), why));
                 }
-                faults.extend(strategy_faults(strategy));
+                errors.extend(strategy_errors(strategy));
             }
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
         let name = |object: &Json| object.text("/spec/leaseName").to_owned();
         if name(new) != name(old) {
-            faults.push(FieldFault::invalid_text("spec.leaseName", &name(new), "field is immutable"));
+            errors.push(FieldError::invalid_text("spec.leaseName", &name(new), "field is immutable"));
         }
-        faults
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -78,7 +78,9 @@ impl Strategy for LeaseCandidate {
 /// A semantic version whose numbers Go's library can hold.
 fn version(text: &str) -> Option<Version> {
     let version = Version::parse(text).ok()?;
-    let fits = |part: &str| part.parse::<u64>().is_ok() || part.bytes().any(|byte| !byte.is_ascii_digit());
+    let fits = |subresource: &str| {
+        subresource.parse::<u64>().is_ok() || subresource.bytes().any(|byte| !byte.is_ascii_digit())
+    };
     (version.pre.is_empty() || version.pre.split('.').all(fits)).then_some(version)
 }
 
@@ -112,25 +114,25 @@ mod tests {
         }
     }
 
-    fn candidate_faults(spec: Json) -> Vec<String> {
-        let faults = LeaseCandidate.validate_create(&json!({ "spec": spec }));
-        faults.into_iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect()
+    fn candidate_errors(spec: Json) -> Vec<String> {
+        let errors = LeaseCandidate.validate_create(&json!({ "spec": spec }));
+        errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
     }
 
     #[test]
     fn a_candidate_says_what_it_stands_for_and_what_it_is() {
         let full = json!({"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0",
             "strategy": "OldestEmulationVersion"});
-        assert!(candidate_faults(full).is_empty());
+        assert!(candidate_errors(full).is_empty());
         let foreign = json!({"leaseName": "l", "binaryVersion": "1.36.1", "strategy": "example.com/oldest"});
-        assert!(candidate_faults(foreign).is_empty());
+        assert!(candidate_errors(foreign).is_empty());
         assert_eq!(
-            candidate_faults(json!({})),
+            candidate_errors(json!({})),
             ["spec.leaseName: Required value", "spec.binaryVersion: Required value", "spec.strategy: Required value",]
         );
         let odd = json!({"leaseName": "l", "binaryVersion": "1.34.0", "emulationVersion": "1.35.0", "strategy": "x"});
         assert_eq!(
-            candidate_faults(odd),
+            candidate_errors(odd),
             [
                 "spec.binaryVersion: Invalid value: \"1.34.0\": must be greater than or equal to `emulationVersion`",
                 "spec.strategy.strategy: Unsupported value: \"x\": supported values: \"OldestEmulationVersion\"",
@@ -138,7 +140,7 @@ mod tests {
         );
         let silent = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
         assert_eq!(
-            candidate_faults(silent),
+            candidate_errors(silent),
             [
                 "spec.binaryVersion: Invalid value: \"1.34\": must be a valid semantic version",
                 "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
@@ -150,9 +152,9 @@ mod tests {
     fn a_candidate_never_stands_for_another_lease() {
         let candidate =
             |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
-        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Part::Object).is_empty());
-        let faults = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Part::Object);
-        let [fault] = &faults.into_iter().collect::<Vec<_>>()[..] else { panic!("not one fault") };
-        assert!(fault.message.ends_with("field is immutable"), "{fault:?}");
+        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Subresource::None).is_empty());
+        let errors = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Subresource::None);
+        let [error] = &errors.into_iter().collect::<Vec<_>>()[..] else { panic!("not one fault") };
+        assert!(error.message.ends_with("field is immutable"), "{error:?}");
     }
 }

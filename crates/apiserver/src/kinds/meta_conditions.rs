@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use super::check::Check;
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const REASON_AT_MOST: usize = 1024;
 const MESSAGE_AT_MOST: usize = 32 * 1024;
@@ -13,7 +13,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
                       'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 /// The faults of the conditions in a list of an object.
-pub(super) fn condition_faults(object: &Json, field: &str) -> FieldFaults {
+pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
     let pointer = format!("/{}", field.replace('.', "/"));
     let types: Vec<_> = object.list(&pointer).map(|condition| condition.text("/type")).collect();
     let doubles = doubles(types.iter());
@@ -22,21 +22,21 @@ pub(super) fn condition_faults(object: &Json, field: &str) -> FieldFaults {
         let (status, reason) = (object.text("/status"), object.text("/reason"));
         let generation = object.integer("/observedGeneration").unwrap_or(0);
         condition
-            .refuse(doubles[at], || FieldFault::duplicate("type", &types[at].into()))
+            .refuse(doubles[at], || FieldError::duplicate("type", &types[at].into()))
             .qualified("type")
             .refuse(!["False", "True", "Unknown"].contains(&status), || {
-                FieldFault::unsupported("status", &status.into(), &["False", "True", "Unknown"])
+                FieldError::unsupported("status", &status.into(), &["False", "True", "Unknown"])
             })
             .refuse(generation < 0, || {
                 let why = "must be greater than or equal to zero";
-                FieldFault::invalid("observedGeneration", &generation.into(), why)
+                FieldError::invalid("observedGeneration", &generation.into(), why)
             })
-            .refuse(!object.has("/lastTransitionTime"), || FieldFault::required("lastTransitionTime", ""))
+            .refuse(!object.has("/lastTransitionTime"), || FieldError::required("lastTransitionTime", ""))
             .required("reason")
-            .refuse(!reason.is_empty() && !is_reason(reason), || FieldFault::invalid_text("reason", reason, REASON))
-            .refuse(reason.len() > REASON_AT_MOST, || FieldFault::too_long("reason", REASON_AT_MOST))
+            .refuse(!reason.is_empty() && !is_reason(reason), || FieldError::invalid_text("reason", reason, REASON))
+            .refuse(reason.len() > REASON_AT_MOST, || FieldError::too_long("reason", REASON_AT_MOST))
             .refuse(object.text("/message").len() > MESSAGE_AT_MOST, || {
-                FieldFault::too_long("message", MESSAGE_AT_MOST)
+                FieldError::too_long("message", MESSAGE_AT_MOST)
             })
     });
     check.done()
@@ -59,14 +59,14 @@ mod tests {
     fn each_part_of_a_condition_is_checked() {
         let good =
             json!({"type": "A", "status": "True", "reason": "R:a", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let faults = |conditions: Json| -> Vec<String> {
+        let errors = |conditions: Json| -> Vec<String> {
             let object = json!({"status": {"conditions": conditions}});
-            condition_faults(&object, "status.conditions").into_iter().map(|fault| fault.field).collect()
+            condition_errors(&object, "status.conditions").into_iter().map(|error| error.field).collect()
         };
-        assert!(faults(json!([good])).is_empty());
-        assert_eq!(faults(json!([good, good])), ["status.conditions[1].type"]);
+        assert!(errors(json!([good])).is_empty());
+        assert_eq!(errors(json!([good, good])), ["status.conditions[1].type"]);
         let bad = json!({"type": "a b", "status": "true", "reason": "1", "observedGeneration": -1});
         let fields = ["type", "status", "observedGeneration", "lastTransitionTime", "reason"];
-        assert_eq!(faults(json!([bad])), fields.map(|field| format!("status.conditions[0].{field}")));
+        assert_eq!(errors(json!([bad])), fields.map(|field| format!("status.conditions[0].{field}")));
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use pintle_json::Json;
 
 use crate::object::metadata;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 /// The protocols of ports.
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -18,7 +18,7 @@ pub(super) fn is_of_this_server(object: &Json, address: &str) -> bool {
 }
 
 /// Addresses that no endpoint has.
-pub(super) fn special_address(address: &str, path: &str) -> Option<FieldFault> {
+pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     let ip: IpAddr = address.parse().ok()?;
     let link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -30,33 +30,33 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldFault> {
         () if link_local => "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
         () => return None,
     };
-    Some(FieldFault::invalid_text(path, address, why))
+    Some(FieldError::invalid_text(path, address, why))
 }
 
 /// Whether a text is a range of addresses.
 pub(super) fn is_cidr(text: &str) -> bool {
-    cidr_faults(text, "").is_none()
+    cidr_errors(text, "").is_none()
 }
 
 /// Why a text is no range of addresses as kube-apiserver takes new ones.
-pub(super) fn cidr_faults(range: &str, field: &str) -> Option<FieldFault> {
+pub(super) fn cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-    let fault = |why| Some(FieldFault::invalid_text(field, range, why));
-    let Some((address, length)) = range.split_once('/') else { return fault(WHY) };
-    let Some(read) = sloppy(address) else { return fault(WHY) };
+    let error = |why| Some(FieldError::invalid_text(field, range, why));
+    let Some((address, length)) = range.split_once('/') else { return error(WHY) };
+    let Some(read) = sloppy(address) else { return error(WHY) };
     let (bits, most) = match read {
         IpAddr::V4(ip) => (u128::from(ip.to_bits()) << 96, 32),
         IpAddr::V6(ip) => (ip.to_bits(), 128),
     };
     let is_number = !length.is_empty() && length.bytes().all(|digit| digit.is_ascii_digit());
-    let Some(count) = length.parse::<u32>().ok().filter(|count| is_number && *count <= most) else { return fault(WHY) };
+    let Some(count) = length.parse::<u32>().ok().filter(|count| is_number && *count <= most) else { return error(WHY) };
     let beyond = bits.checked_shl(count).unwrap_or(0);
     match () {
         () if address.parse::<IpAddr>().is_err() || length.len() > 1 && length.starts_with('0') => {
-            fault("must not have leading 0s in IP or prefix length")
+            error("must not have leading 0s in IP or prefix length")
         }
-        () if is_mapped(read) => fault("must not have an IPv4-mapped IPv6 address"),
-        () if beyond != 0 => fault("must not have bits set beyond the prefix length"),
+        () if is_mapped(read) => error("must not have an IPv4-mapped IPv6 address"),
+        () if beyond != 0 => error("must not have bits set beyond the prefix length"),
         () => None,
     }
 }
@@ -77,57 +77,57 @@ fn sloppy(address: &str) -> Option<IpAddr> {
 }
 
 /// Why a text is no domain of at least two labels. A dot may end it.
-pub(super) fn domain_faults(name: &str, field: &str) -> Option<FieldFault> {
+pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
-        return Some(FieldFault::required(field, ""));
+        return Some(FieldError::required(field, ""));
     }
     let name = name.strip_suffix('.').unwrap_or(name);
     let wrong =
-        |text: &str, why: Vec<String>| (!why.is_empty()).then(|| FieldFault::invalid_text(field, text, why.join(",")));
-    let whole = wrong(name, name_faults(NameRule::Subdomain, name, false));
+        |text: &str, why: Vec<String>| (!why.is_empty()).then(|| FieldError::invalid_text(field, text, why.join(",")));
+    let whole = wrong(name, name_errors(NameRule::Subdomain, name, false));
     let few = || {
         let why = "should be a domain with at least two segments separated by dots";
-        (!name.contains('.')).then(|| FieldFault::invalid_text(field, name, why))
+        (!name.contains('.')).then(|| FieldError::invalid_text(field, name, why))
     };
-    let label = || name.split('.').find_map(|label| wrong(label, name_faults(NameRule::Label, label, false)));
+    let label = || name.split('.').find_map(|label| wrong(label, name_errors(NameRule::Label, label, false)));
     whole.or_else(few).or_else(label)
 }
 
 /// Why a text is no address as it is written canonically.
-pub(super) fn strict_ip_faults(address: &str, field: &str) -> Option<FieldFault> {
-    ip_faults(address, field).or_else(|| {
+pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
+    ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
         let why = format!("must be in canonical form ({canonical:?})");
-        (canonical != address).then(|| FieldFault::invalid_text(field, address, why))
+        (canonical != address).then(|| FieldError::invalid_text(field, address, why))
     })
 }
 
 /// The faults of the addresses that a load balancer has given, as a status tells them. Those that were there before are let pass.
-pub(super) fn balanced_address_faults(new: &Json, old: &Json) -> FieldFaults {
+pub(super) fn balanced_address_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for (at, ingress) in new.list(INGRESS).enumerate() {
         let path = format!("status.loadBalancer.ingress[{at}]");
         let (ip, host) = (ingress.text("/ip"), ingress.text("/hostname"));
         if !ip.is_empty() && !before.contains(&ip) {
-            faults.extend(ip_faults(ip, &format!("{path}.ip")));
+            errors.extend(ip_errors(ip, &format!("{path}.ip")));
         }
-        faults.extend(mode_fault(new, ingress, &path));
+        errors.extend(mode_error(new, ingress, &path));
         let field = format!("{path}.hostname");
         if !host.is_empty() {
-            let why = name_faults(NameRule::Subdomain, host, false);
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), host, why)));
-            if ip_faults(host, "").is_none() {
-                faults.push(FieldFault::invalid_text(field, host, "must be a DNS name, not an IP address"));
+            let why = name_errors(NameRule::Subdomain, host, false);
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), host, why)));
+            if ip_errors(host, "").is_none() {
+                errors.push(FieldError::invalid_text(field, host, "must be a DNS name, not an IP address"));
             }
         }
     }
-    faults
+    errors
 }
 
 /// Of a Service, each address says how it is reached; an Ingress knows nothing of that.
-fn mode_fault(object: &Json, ingress: &Json, path: &str) -> Option<FieldFault> {
+fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     const MODES: &[&str] = &["Proxy", "VIP"];
     if object.text("/kind") != "Service" {
         return None;
@@ -135,23 +135,23 @@ fn mode_fault(object: &Json, ingress: &Json, path: &str) -> Option<FieldFault> {
     let field = format!("{path}.ipMode");
     let has_address = !ingress.text("/ip").is_empty();
     match ingress.get("ipMode").filter(|mode| !mode.is_null()) {
-        None if has_address => Some(FieldFault::required(field, "must be specified when `ip` is set")),
+        None if has_address => Some(FieldError::required(field, "must be specified when `ip` is set")),
         None => None,
-        Some(_) if !has_address => Some(FieldFault::forbidden(field, "may not be specified when `ip` is not set")),
+        Some(_) if !has_address => Some(FieldError::forbidden(field, "may not be specified when `ip` is not set")),
         Some(mode) if mode.as_str().is_some_and(|mode| MODES.contains(&mode)) => None,
-        Some(mode) => Some(FieldFault::unsupported(field, mode, MODES)),
+        Some(mode) => Some(FieldError::unsupported(field, mode, MODES)),
     }
 }
 
 /// Why a text is no address as kube-apiserver takes new ones.
-pub(super) fn ip_faults(address: &str, field: &str) -> Option<FieldFault> {
+pub(super) fn ip_errors(address: &str, field: &str) -> Option<FieldError> {
     let why = match (sloppy(address), address.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
         (Some(_), Err(_)) => "must not have leading 0s",
         (Some(ip), Ok(_)) if is_mapped(ip) => "must not be an IPv4-mapped IPv6 address",
         (Some(_), Ok(_)) => return None,
     };
-    Some(FieldFault::invalid_text(field, address, why))
+    Some(FieldError::invalid_text(field, address, why))
 }
 
 #[cfg(test)]
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn addresses_and_ranges_are_read_strictly() {
-        let why = |fault: Option<FieldFault>| {
-            fault.map(|fault| fault.message.rsplit(": ").next().unwrap_or_default().to_owned())
+        let why = |error: Option<FieldError>| {
+            error.map(|error| error.message.rsplit(": ").next().unwrap_or_default().to_owned())
         };
         for (address, expected) in [
             ("10.0.0.1", None),
@@ -171,10 +171,10 @@ mod tests {
             ("::ffff:1.2.3.4", Some("must not be an IPv4-mapped IPv6 address")),
             ("x", Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")),
         ] {
-            assert_eq!(ip_faults(address, "").is_some(), expected.is_some(), "{address}");
+            assert_eq!(ip_errors(address, "").is_some(), expected.is_some(), "{address}");
             assert!(
                 expected.is_none_or(
-                    |expected| ip_faults(address, "").is_some_and(|fault| fault.message.ends_with(expected))
+                    |expected| ip_errors(address, "").is_some_and(|error| error.message.ends_with(expected))
                 )
             );
         }
@@ -190,11 +190,11 @@ mod tests {
             ("10.0.0.0/08", Some("must not have leading 0s in IP or prefix length")),
             ("::ffff:1.2.3.0/120", Some("must not have an IPv4-mapped IPv6 address")),
         ] {
-            assert_eq!(why(cidr_faults(range, "")).as_deref(), expected, "{range}");
+            assert_eq!(why(cidr_errors(range, "")).as_deref(), expected, "{range}");
         }
         for range in ["10.0.0.0/33", "10.0.0.0", "10.0.0.0/", "10.0.0.0/+8", "x/8", "::/129"] {
             assert!(
-                cidr_faults(range, "").is_some_and(|fault| fault.message.contains("must be a valid CIDR")),
+                cidr_errors(range, "").is_some_and(|error| error.message.contains("must be a valid CIDR")),
                 "{range}"
             );
         }

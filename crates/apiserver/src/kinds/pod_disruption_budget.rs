@@ -2,16 +2,16 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
-use crate::kinds::label_selector::selector_faults;
-use crate::kinds::meta_conditions::condition_faults;
+use crate::kinds::label_selector::selector_errors;
+use crate::kinds::meta_conditions::condition_errors;
 use crate::kinds::posting::PostingStep;
-use crate::kinds::shares::bounded_share_faults;
+use crate::kinds::shares::bounded_share_errors;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::{Context, GroupResource, Place, Strategy};
+use crate::kinds::{Context, GroupResource, RequestTarget, Strategy};
 use crate::object::{condition, metadata, set_condition, text};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::selector::{selects, structured};
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_meta::{Reason, StatusCause, StatusDetails};
@@ -39,30 +39,30 @@ impl Strategy for PodDisruptionBudget {
         NameRule::PathSegment
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
         Check::of(object)
             .refuse(both, || {
                 let spec = &object["spec"];
-                FieldFault::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+                FieldError::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
             })
-            .also(bounded_share_faults(object, "spec.minAvailable"))
-            .also(bounded_share_faults(object, "spec.maxUnavailable"))
+            .also(bounded_share_errors(object, "spec.minAvailable"))
+            .also(bounded_share_errors(object, "spec.maxUnavailable"))
             .known("spec.unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"])
-            .also(selector_faults(&object["spec"]["selector"], "spec.selector"))
+            .also(selector_errors(&object["spec"]["selector"], "spec.selector"))
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => {
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => {
                 let fields = [
                     "status.disruptionsAllowed",
                     "status.currentHealthy",
                     "status.desiredHealthy",
                     "status.expectedPods",
                 ];
-                Check::of(new).also(condition_faults(new, "status.conditions")).not_negative(&fields).done()
+                Check::of(new).also(condition_errors(new, "status.conditions")).not_negative(&fields).done()
             }
             _ => self.validate_create(new),
         }
@@ -94,7 +94,12 @@ pub(super) enum Disruption {
 }
 
 /// What is to be done for a pod to go.
-pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_ready: bool) -> Outcome<Disruption> {
+pub(super) fn disruption(
+    context: &Context<'_>,
+    pod_at: &RequestTarget,
+    pod: &Json,
+    is_ready: bool,
+) -> Outcome<Disruption> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
@@ -117,8 +122,8 @@ pub(super) fn disruption(context: &Context<'_>, pod_at: &Place, pod: &Json, is_r
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
-    let (part, change) = (Part::Status, Box::new(change));
-    Ok(Disruption::Charged(PostingStep::Update { resource, namespace, name, part, change }))
+    let (subresource, change) = (Subresource::Status, Box::new(change));
+    Ok(Disruption::Charged(PostingStep::Update { resource, namespace, name, subresource, change }))
 }
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.

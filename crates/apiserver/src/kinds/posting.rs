@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::token_grant::TokenGrant;
-use super::{Context, GroupResource, Kind, Place};
+use super::{Context, GroupResource, Kind, RequestTarget};
 use crate::failure::Outcome;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
@@ -15,20 +15,20 @@ use crate::request::user::User;
 /// What is posted to a kind of which nothing is stored, or to a path below an object.
 pub(crate) trait Posting: Sync {
     /// The kind of a body that says to be of that version.
-    fn body(&self, place: &Place, _api_version: &str) -> Arc<Kind> {
-        place.kind.clone()
+    fn body(&self, target: &RequestTarget, _api_version: &str) -> Arc<Kind> {
+        target.kind.clone()
     }
 
     /// Fills in what was left out.
     fn defaults(&self, _sent: &mut Json) {}
 
     /// Fails if what was sent is wrong whatever else there is, so that admission is not asked about it.
-    fn check(&self, _context: &Context<'_>, _place: &Place, _sent: &Json) -> Outcome<()> {
+    fn check(&self, _context: &Context<'_>, _place: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
     /// What is to be done for what was sent there, and passed.
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task>;
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
     /// Whether it is a question, which changes nothing.
     fn is_question(&self) -> bool {
@@ -55,7 +55,7 @@ pub(crate) enum PostingStep {
     Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
     /// A part of an object is changed as the server itself asks for it, by such a change: by the rules, and if admission lets it. Of one
     /// that is but tried, it is only found out whether it can be made.
-    Update { resource: GroupResource, namespace: String, name: String, part: Part, change: Amendment },
+    Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: Amendment },
     /// The object that it was posted to is deleted.
     Delete(DeleteOptions),
 }

@@ -5,8 +5,8 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::core::pod::SYSTEM_CLASSES;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::metadata;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -22,7 +22,7 @@ impl Strategy for PriorityClass {
         object.set_default("value", 0);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let name = metadata::name(object);
         let system = name.starts_with("system-") && !is_system(name);
         let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
@@ -32,24 +32,24 @@ impl Strategy for PriorityClass {
                     "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system \
                      priority class"
                 );
-                FieldFault::forbidden("metadata.name", why)
+                FieldError::forbidden("metadata.name", why)
             })
             .refuse(high, || {
                 let why = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
-                FieldFault::forbidden("value", why)
+                FieldError::forbidden("value", why)
             })
             .required("preemptionPolicy")
             .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if new.get("value") != old.get("value") {
-            faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
+            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
         }
-        faults.extend(immutable(new, old, &["preemptionPolicy"]));
-        faults
+        errors.extend(immutable(new, old, &["preemptionPolicy"]));
+        errors
     }
 
     fn changes_generation(&self, _: &Json, _: &Json) -> bool {

@@ -1,6 +1,6 @@
 //! The fields that a write cannot change, so that no manager comes to own them through it.
 
-use crate::request::Part;
+use crate::request::Subresource;
 
 /// Paths of members.
 pub(crate) type Reset = &'static [&'static [&'static str]];
@@ -9,11 +9,11 @@ pub(crate) const ALL_BUT_STATUS: Reset = &[&["metadata"], &["spec"]];
 const STATUS: Reset = &[&["status"]];
 
 /// What a write of that part of most kinds cannot change.
-pub(super) fn usual(part: Part, splits_status: bool) -> Reset {
-    match part {
-        Part::Object if splits_status => STATUS,
-        Part::Status => &[&["spec"]],
-        Part::Finalize | Part::EphemeralContainers | Part::Resize => STATUS,
+pub(super) fn usual(subresource: Subresource, splits_status: bool) -> Reset {
+    match subresource {
+        Subresource::None if splits_status => STATUS,
+        Subresource::Status => &[&["spec"]],
+        Subresource::Finalize | Subresource::EphemeralContainers | Subresource::Resize => STATUS,
         _ => &[],
     }
 }

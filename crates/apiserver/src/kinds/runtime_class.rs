@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use crate::kinds::check::{Check, immutable};
-use crate::kinds::core::pod::{limit_faults, placing};
+use crate::kinds::core::pod::{limit_errors, placing};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -16,13 +16,13 @@ use pintle_json::Json;
 pub(in crate::kinds) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let selector = object["scheduling"]["nodeSelector"].as_object();
         let keys = selector.into_iter().flat_map(|selector| selector.keys());
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let scheduling = &object["scheduling"];
         let (tolerations, mut seen) = (scheduling.list("/tolerations"), HashSet::new());
         let twice = tolerations.enumerate().filter(|(_, toleration)| {
@@ -30,11 +30,11 @@ impl Strategy for RuntimeClass {
             !seen.insert([of("/key"), of("/operator"), of("/value"), of("/effect")])
         });
         let twice =
-            twice.map(|(at, toleration)| FieldFault::duplicate(format!("scheduling.tolerations[{at}]"), toleration));
+            twice.map(|(at, toleration)| FieldError::duplicate(format!("scheduling.tolerations[{at}]"), toleration));
         Check::of(object)
             .name("handler", NameRule::Label)
             .required("handler")
-            .also(limit_faults(object.at("/overhead/podFixed"), "overhead"))
+            .also(limit_errors(object.at("/overhead/podFixed"), "overhead"))
             .also(placing::node_selector(scheduling, "scheduling"))
             .also(placing::tolerations(scheduling, "scheduling"))
             .also(twice)
@@ -42,7 +42,7 @@ impl Strategy for RuntimeClass {
     }
 
     /// Nothing but the handler is looked at again.
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }
 

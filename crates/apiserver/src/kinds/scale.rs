@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use pintle_json::{Json, json};
 use pintle_meta::LabelSelector;
 
-use super::{GroupResource, Kind, Place};
+use super::{GroupResource, Kind, RequestTarget};
 use crate::failure::{Failure, Outcome};
 use crate::object::metadata;
 use crate::request::options::How;
 use crate::selector::structured_text;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,35 +108,35 @@ impl Scale {
 }
 
 impl Scale {
-    /// Fails if what a Scale is to become is not that of the object at `place`, or no Scale.
-    pub(crate) fn check(&self, place: &Place, scale: &Json, live: &Json, how: How) -> Outcome<()> {
-        place.check_name(metadata::name(scale))?;
-        place.check_namespace(metadata::namespace(scale))?;
+    /// Fails if what a Scale is to become is not that of the object at `target`, or no Scale.
+    pub(crate) fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
+        target.check_name(metadata::name(scale))?;
+        target.check_namespace(metadata::namespace(scale))?;
         let uid = metadata::uid(scale);
         if !uid.is_empty() && uid != metadata::uid(live) {
             let found = metadata::uid(live);
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
-            let GroupResource { group, resource } = place.kind.resource();
+            let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
                 // The uid of a PUT is a precondition, which is checked before its body is read as a Scale.
-                How::Put => place.uid_conflict(uid, found),
-                _ => Failure::conflict(&scale, &place.name, &why),
+                How::Put => target.uid_conflict(uid, found),
+                _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
             // What a definition names is validated with the whole object.
             Some(replicas) if !self.is_declared => {
-                let fault = FieldFault::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-                Err(Failure::invalid_named("autoscaling", "Scale", &place.name, FieldFaults::from([fault])))
+                let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+                Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))
             }
             _ => Ok(()),
         }
     }
 
     /// Fails if an apply would have to be converted, and cannot be.
-    pub(crate) fn check_applied(&self, place: &Place, scale: &Json, present: &Json) -> Outcome<()> {
+    pub(crate) fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Scale {
             format!(
                 "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert \
                  CR to an invalid group/version: autoscaling/v1",
-                place.namespace, place.name
+                target.namespace, target.name
             ),
         ))
     }

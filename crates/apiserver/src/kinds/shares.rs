@@ -2,10 +2,10 @@
 
 use pintle_json::Json;
 
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// The faults of a share that is negative or no percentage.
-pub(super) fn share_faults(object: &Json, field: &str) -> Option<FieldFault> {
+pub(super) fn share_errors(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
     let why = match value {
         Json::Number(_) if value.as_i64().is_some_and(|number| number < 0) => "must be greater than or equal to 0",
@@ -15,18 +15,18 @@ pub(super) fn share_faults(object: &Json, field: &str) -> Option<FieldFault> {
         }
         _ => return None,
     };
-    Some(FieldFault::invalid(field, value, why))
+    Some(FieldError::invalid(field, value, why))
 }
 
 /// The fault of a share that is more than all.
-pub(super) fn more_than_all(object: &Json, field: &str) -> Option<FieldFault> {
+pub(super) fn more_than_all(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
-    (percent(value)? > 100).then(|| FieldFault::invalid(field, value, "must not be greater than 100%"))
+    (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
 /// Both of them.
-pub(super) fn bounded_share_faults(object: &Json, field: &str) -> FieldFaults {
-    share_faults(object, field).into_iter().chain(more_than_all(object, field)).collect()
+pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
+    share_errors(object, field).into_iter().chain(more_than_all(object, field)).collect()
 }
 
 /// Whether a share is nothing. A text that is neither a percentage nor a number counts as nothing.
@@ -71,7 +71,7 @@ mod tests {
         ] {
             let object = json!({"a": share});
             let found =
-                (share_faults(&object, "a").is_some(), more_than_all(&object, "a").is_some(), is_nothing(&object, "a"));
+                (share_errors(&object, "a").is_some(), more_than_all(&object, "a").is_some(), is_nothing(&object, "a"));
             assert_eq!(found, (wrong, too_much, nothing), "{share}");
         }
     }

@@ -14,8 +14,8 @@ use super::reset::Reset;
 use super::table::Column;
 use super::{Cluster, Context, Kind, Kinds};
 use crate::failure::Outcome;
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
@@ -78,25 +78,31 @@ pub(crate) trait Strategy: Send + Sync {
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Json) {}
 
     /// Puts back what this request may not change.
-    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Part) {}
+    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
     /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
-    fn admit(&self, _context: &Context<'_>, _object: &mut Json, _old: Option<&Json>, _part: Part) -> Outcome<()> {
+    fn admit(
+        &self,
+        _context: &Context<'_>,
+        _object: &mut Json,
+        _old: Option<&Json>,
+        _part: Subresource,
+    ) -> Outcome<()> {
         Ok(())
     }
 
     /// The faults of a new object, those of its metadata aside.
-    fn validate_create(&self, _object: &Json) -> FieldFaults {
-        FieldFaults::default()
+    fn validate_create(&self, _object: &Json) -> FieldErrors {
+        FieldErrors::default()
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Json, _old: &Json, _part: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, _old: &Json, _part: Subresource) -> FieldErrors {
         self.validate_create(new)
     }
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
-    fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Part) -> Vec<String> {
+    fn warnings(&self, _object: &Json, _old: Option<&Json>, _part: Subresource) -> Vec<String> {
         Vec::new()
     }
 
@@ -234,12 +240,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// What is posted to that part of its objects, or to the kind itself, where it is not to be stored.
-    fn posting(&self, _part: Part) -> Option<&dyn Posting> {
+    fn posting(&self, _part: Subresource) -> Option<&dyn Posting> {
         None
     }
 
     /// What goes on there for as long as somebody listens.
-    fn stream(&self, _part: Part) -> Option<Stream> {
+    fn stream(&self, _part: Subresource) -> Option<Stream> {
         None
     }
 
@@ -249,12 +255,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The other kinds whose objects the rules look at, each with its group, where that part is written.
-    fn looks_at(&self, _part: Part) -> &'static [(&'static str, &'static str)] {
+    fn looks_at(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
     /// A right that a write takes beside that to write; or why nobody may do it. `old` is the stored object of an update.
-    fn further_right(&self, _new: &Json, _old: Option<&Json>, _part: Part) -> Outcome<Option<FurtherRight>> {
+    fn further_right(&self, _new: &Json, _old: Option<&Json>, _part: Subresource) -> Outcome<Option<FurtherRight>> {
         Ok(None)
     }
 
@@ -294,7 +300,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The paths that a write of that part cannot change, so that nobody comes to own them by it; `None` as for most kinds.
-    fn reset_fields(&self, _part: Part) -> Option<Reset> {
+    fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
 

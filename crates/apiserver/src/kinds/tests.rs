@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-use super::{Cluster, Context, GroupResource, Kind, Kinds, Subresource};
+use super::{Cluster, Context, GroupResource, Kind, Kinds, ServedSubresource};
 use crate::request::user::User;
-use crate::request::{Part, Verb};
-use crate::validate::FieldFaults;
+use crate::request::{Subresource, Verb};
+use crate::validate::FieldErrors;
 
 /// A cluster without objects.
 pub(super) struct Empty;
@@ -140,15 +140,15 @@ fn what_is_left_out_is_filled_in() {
 
 /// The faults of a defaulted object, each as `reason field`.
 #[track_caller]
-pub(super) fn check_faults(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
+pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
     kind.strategy.defaults(&mut object);
-    let faults = kind.strategy.validate_create(&object);
-    let found: Vec<_> = faults
+    let errors = kind.strategy.validate_create(&object);
+    let found: Vec<_> = errors
         .iter()
-        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .map(|error| format!("{} {}", &error.reason.as_str()["FieldValue".len()..], error.field))
         .collect();
-    assert_eq!(found, expected, "{resource:?} {object}: {faults:?}");
+    assert_eq!(found, expected, "{resource:?} {object}: {errors:?}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn an_invalid_object_is_told_what_is_wrong_and_where() {
             vec!["Invalid spec.minAvailable"],
         ),
     ] {
-        check_faults(resource, object, &expected);
+        check_errors(resource, object, &expected);
     }
 }
 
@@ -267,7 +267,7 @@ fn a_service_gets_the_first_free_address_and_port() {
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&cluster), &mut service, None, Part::Object).expect("nothing refuses it");
+    kind.strategy.admit(&context(&cluster), &mut service, None, Subresource::None).expect("nothing refuses it");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
     assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
@@ -278,7 +278,7 @@ fn no_service_gets_the_address_of_the_service_kubernetes_by_chance() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&Empty), &mut service, None, Part::Object).expect("nothing refuses it");
+    kind.strategy.admit(&context(&Empty), &mut service, None, Subresource::None).expect("nothing refuses it");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
@@ -289,7 +289,9 @@ fn a_pod_gets_the_priority_of_its_class() {
     let kind = kind("", "v1", "pods");
     let admitted = |spec: Json| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
-        kind.strategy.admit(&context(&cluster), &mut pod, None, Part::Object).map(|()| pod["spec"]["priority"].clone())
+        kind.strategy
+            .admit(&context(&cluster), &mut pod, None, Subresource::None)
+            .map(|()| pod["spec"]["priority"].clone())
     };
     assert_eq!(admitted(json!({})).ok(), Some(json!(0)));
     assert_eq!(admitted(json!({"priorityClassName": "high"})).ok(), Some(json!(10)));
@@ -305,7 +307,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     kind.strategy.prepare_for_create(&context(&Empty), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
-    assert_eq!(kind.strategy.validate_create(&job), FieldFaults::default());
+    assert_eq!(kind.strategy.validate_create(&job), FieldErrors::default());
 }
 
 #[test]
@@ -326,11 +328,15 @@ fn both_groups_of_events_are_views_of_one_object() {
 fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
     for kind in Kinds::builtin().kinds() {
         let is_stored = kind.stored_version.is_some();
-        assert_eq!(kind.strategy.posting(Part::Object).is_some(), kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.posting(Subresource::None).is_some(), kind.conduct.transient, "{kind:?}");
         assert_eq!(kind.strategy.made_up().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
-        for Subresource { part, verbs, .. } in &kind.subresources {
-            assert_eq!(kind.strategy.posting(*part).is_some(), verbs.contains(&Verb::Create), "{kind:?} {part:?}");
-            assert!(kind.strategy.stream(*part).is_none(), "{kind:?} {part:?} is in discovery");
+        for ServedSubresource { subresource, verbs, .. } in &kind.subresources {
+            assert_eq!(
+                kind.strategy.posting(*subresource).is_some(),
+                verbs.contains(&Verb::Create),
+                "{kind:?} {subresource:?}"
+            );
+            assert!(kind.strategy.stream(*subresource).is_none(), "{kind:?} {subresource:?} is in discovery");
         }
     }
 }
@@ -341,7 +347,7 @@ fn a_stateful_set_has_no_number_of_pods_that_may_be_missing() {
     let sent = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
     let (mut made, mut changed) = (sent.clone(), sent.clone());
     strategy.prepare_for_create(&context(&Empty), &mut made);
-    strategy.prepare_for_update(&context(&Empty), &mut changed, &sent, Part::Object);
+    strategy.prepare_for_update(&context(&Empty), &mut changed, &sent, Subresource::None);
     for object in [made, changed] {
         assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));
     }
@@ -380,15 +386,15 @@ fn no_rule_panics_on_odd_json() {
             let mut made = object.clone();
             kind.strategy.defaults(&mut made);
             kind.strategy.prepare_for_create(&context(&Empty), &mut made);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Part::Object);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Part::Status);
-            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, Part::Object).is_ok();
+            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::None);
+            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::Status);
+            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, Subresource::None).is_ok();
             kind.strategy.validate_create(&made);
-            kind.strategy.validate_update(&made, object, Part::Object);
-            kind.strategy.validate_update(object, &made, Part::Status);
-            kind.strategy.warnings(object, None, Part::Object);
-            kind.strategy.warnings(object, Some(&made), Part::Object);
-            kind.strategy.warnings(object, Some(&made), Part::Status);
+            kind.strategy.validate_update(&made, object, Subresource::None);
+            kind.strategy.validate_update(object, &made, Subresource::Status);
+            kind.strategy.warnings(object, None, Subresource::None);
+            kind.strategy.warnings(object, Some(&made), Subresource::None);
+            kind.strategy.warnings(object, Some(&made), Subresource::Status);
             kind.shown(&Arc::new(kind.strategy.to_stored(made)));
         }
     }

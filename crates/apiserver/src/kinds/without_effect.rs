@@ -37,13 +37,13 @@ pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
 /// The warning about a part of an object.
-pub(crate) fn part(what: &str, (_, why): Missing) -> String {
+pub(crate) fn without_effect(what: &str, (_, why): Missing) -> String {
     format!("{what} has no effect: {why}")
 }
 
 /// The warning about a whole object.
 pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
-    vec![part(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
+    vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
 }
 
 /// Whether a rule of admission names anything that is served.

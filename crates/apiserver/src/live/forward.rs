@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::time::{Instant, Sleep};
 
 use super::upstream::Refusal;
-use super::{Duty, Live};
+use super::{Live, TimeoutScope};
 use crate::http::{Incoming, ResponseBody};
 
 /// What is passed on of a request, besides as whom it acts: not who asks, since it is this server's client that asks there.
@@ -24,10 +24,10 @@ impl Live {
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
-        duty: Duty,
+        timeout_scope: TimeoutScope,
         end: Option<Instant>,
     ) -> Response<ResponseBody> {
-        let asked = self.pass_on(request, duty);
+        let asked = self.pass_on(request, timeout_scope);
         let answer = match end {
             Some(end) => tokio::time::timeout_at(end, asked).await.unwrap_or_else(|_| Err(Refusal::late())),
             None => asked.await,
@@ -41,7 +41,11 @@ impl Live {
         }
     }
 
-    async fn pass_on(&self, request: Request<Incoming>, duty: Duty) -> Result<Response<ResponseBody>, Refusal> {
+    async fn pass_on(
+        &self,
+        request: Request<Incoming>,
+        timeout_scope: TimeoutScope,
+    ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
         // The body of a read says nothing, and who sends one may never end it.
         let body = match head.method {
@@ -61,9 +65,9 @@ impl Live {
         // Who acts as somebody else is answered as that, if this server's client may act so there.
         let acting = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         asked.headers_mut().extend(acting.map(|(name, value)| (Some(name.clone()), value.clone())));
-        let answer = match duty {
-            Duty::Nothing => self.upstream.send(asked).await?,
-            Duty::Whole | Duty::Head => self.upstream.send_in_time(asked).await?,
+        let answer = match timeout_scope {
+            TimeoutScope::Nothing => self.upstream.send(asked).await?,
+            TimeoutScope::Whole | TimeoutScope::Head => self.upstream.send_in_time(asked).await?,
         };
         let (head, body) = answer.into_parts();
         let mut answer = Response::new(body.map_err(io::Error::other).boxed_unsync());

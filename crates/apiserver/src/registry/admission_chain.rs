@@ -17,12 +17,12 @@ use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, FurtherRight, GroupResource, Place, Pods};
+use crate::kinds::{Cluster, FurtherRight, GroupResource, Pods, RequestTarget};
 use crate::object::metadata;
 use crate::registry::{OWN_MANAGER, Writer};
 use crate::request::options::{How, WriteOptions};
 use crate::request::path::ResourcePath;
-use crate::request::{Asker, Part};
+use crate::request::{Requester, Subresource};
 use crate::store::Charge;
 
 /// Those who have a say, in the order in which they are asked.
@@ -53,10 +53,10 @@ fn tell(request: &AdmissionRequest<'_>, refused: &Failure) {
 
 impl Registry {
     /// Asks about a connect to a part of an object, with what its options are.
-    pub(crate) fn connect(&self, place: &Place, options: &mut Json, by: &Asker) -> Outcome<()> {
+    pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
-            AdmissionRequest { operation, place, old: None, new: Some(options), options: AdmissionOptions::None, by };
+            AdmissionRequest { operation, target, old: None, new: Some(options), options: AdmissionOptions::None, by };
         self.ask(request)
     }
 
@@ -73,12 +73,12 @@ struct Undeletable;
 
 impl Plugin for Undeletable {
     fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let AdmissionRequest { operation: Operation::Delete, place, old: Some(old), .. } = request else {
+        let AdmissionRequest { operation: Operation::Delete, target, old: Some(old), .. } = request else {
             return Ok(Vec::new());
         };
         let name = metadata::name(old);
-        match place.kind.strategy.undeletable(name) {
-            Some(why) => Err(Failure::forbidden(&place.kind.resource(), name, why)),
+        match target.kind.strategy.undeletable(name) {
+            Some(why) => Err(Failure::forbidden(&target.kind.resource(), name, why)),
             None => Ok(Vec::new()),
         }
     }
@@ -90,9 +90,9 @@ struct LimitRanges;
 
 impl LimitRanges {
     /// Those that have a say in the write.
-    fn of(registry: &Registry, place: &Place, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
-        match place.kind.namespaced() && limits::concern(attempt) {
-            true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&place.namespace)),
+    fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
+        match target.kind.namespaced() && limits::concern(attempt) {
+            true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
             false => Vec::new(),
         }
     }
@@ -100,11 +100,11 @@ impl LimitRanges {
 
 impl Plugin for LimitRanges {
     fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
-        let place = request.place;
-        if place.kind.strategy.pods() != Pods::Themselves {
+        let target = request.target;
+        if target.kind.strategy.pods() != Pods::Themselves {
             return Ok(());
         }
-        let ranges = attempt(request, &place.kind.resource()).map(|attempt| Self::of(registry, place, &attempt));
+        let ranges = attempt(request, &target.kind.resource()).map(|attempt| Self::of(registry, target, &attempt));
         if let Some(pod) = request.new.as_deref_mut() {
             ranges.iter().flatten().for_each(|range| limits::complete(range, pod));
         }
@@ -112,10 +112,10 @@ impl Plugin for LimitRanges {
     }
 
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let resource = request.place.kind.resource();
+        let resource = request.target.kind.resource();
         let Some(attempt) = attempt(request, &resource) else { return Ok(Vec::new()) };
-        for range in Self::of(registry, request.place, &attempt) {
-            if let Some(why) = told_together(limits::faults(&range, &attempt)) {
+        for range in Self::of(registry, request.target, &attempt) {
+            if let Some(why) = told_together(limits::errors(&range, &attempt)) {
                 return Err(Failure::forbidden(&resource, metadata::name(attempt.object), &why));
             }
         }
@@ -129,11 +129,11 @@ struct FurtherRights;
 
 impl Plugin for FurtherRights {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let Place { kind, part, .. } = request.place;
+        let RequestTarget { kind, subresource, .. } = request.target;
         let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new.as_deref()) else {
             return Ok(Vec::new());
         };
-        let Some(right) = kind.strategy.further_right(new, request.old, *part)? else { return Ok(Vec::new()) };
+        let Some(right) = kind.strategy.further_right(new, request.old, *subresource)? else { return Ok(Vec::new()) };
         let FurtherRight { verb, resource, names, refusal } = right;
         let has = |name: &String| {
             let path = ResourcePath {
@@ -159,7 +159,7 @@ struct Quotas;
 
 impl Plugin for Quotas {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let (kind, namespace) = (&request.place.kind, &request.place.namespace);
+        let (kind, namespace) = (&request.target.kind, &request.target.namespace);
         let resource = kind.resource();
         let attempt = attempt(request, &resource);
         let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::concern(attempt)) else {
@@ -185,7 +185,10 @@ impl Plugin for Quotas {
 fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
-    let place = Place { part: Part::Status, ..Place::new(kind.clone(), namespace, metadata::name(quota)) };
+    let target = RequestTarget {
+        subresource: Subresource::Status,
+        ..RequestTarget::new(kind.clone(), namespace, metadata::name(quota))
+    };
     let old = typed(&kind.api_version(), &kind.kind, quota.clone());
     let mut new = old.clone();
     if let Some(status) = new.member("status") {
@@ -193,27 +196,27 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     }
     let options = WriteOptions::default();
     let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-    let mut write = Write { place: &place, old: Some(&old), new, by: &by, how: How::Put, labelled: false };
+    let mut write = Write { target: &target, old: Some(&old), new, by: &by, how: How::Put, labelled: false };
     registry.receive(&mut write)?;
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
     let value = kind.strategy.to_stored(value);
-    super::size::check(kind, &place.key(), &value)?;
-    Ok(Some(Charge { resource: place.resource_key(), key: place.key(), at, value }))
+    super::size::check(kind, &target.key(), &value)?;
+    Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
 /// What a request does to an object that it writes, if it writes one.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
-    let place = request.place;
-    let writes = matches!(request.operation, Operation::Create | Operation::Update) && !place.kind.conduct.transient;
+    let target = request.target;
+    let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;
     let object = request.new.as_deref().filter(|_| writes)?;
-    Some(Attempt { resource, part: place.part, object, old: request.old })
+    Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }
 
 /// What is found more than once is told once.
-fn told_together(faults: Vec<String>) -> Option<String> {
+fn told_together(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
-    let mut told: Vec<_> = faults.into_iter().filter(|fault| seen.insert(fault.clone())).collect();
+    let mut told: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
     match told.len() {
         0 | 1 => told.pop(),
         _ => Some(format!("[{}]", told.join(", "))),

@@ -6,9 +6,9 @@ use pintle_json::Json;
 
 use super::Registry;
 use crate::failure::Outcome;
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::object::metadata;
-use crate::request::Asker;
+use crate::request::Requester;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use crate::store::Charge;
 
@@ -39,19 +39,19 @@ pub(crate) enum AdmissionOptions<'a> {
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
     /// What the path names: without a name where an object is made, and where a collection is deleted.
-    pub(crate) place: &'a Place,
+    pub(crate) target: &'a RequestTarget,
     /// What is there; none of a create and of a connect.
     pub(crate) old: Option<&'a Json>,
     /// What is to be there, or what is sent; none of a deletion.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
-    pub(crate) by: &'a Asker,
+    pub(crate) by: &'a Requester,
 }
 
 impl AdmissionRequest<'_> {
     /// The name of what it is about; empty where that is a collection, and before a name is made of `generateName`.
     pub(crate) fn name(&self) -> &str {
-        match (self.place.name.as_str(), self.new.as_deref()) {
+        match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
             (name, _) => name,
         }
@@ -66,7 +66,7 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// One who has a say in requests. What it has to say beside, the client is [warned of](Asker::warn), whatever comes of the request.
+/// One who has a say in requests. What it has to say beside, the client is [warned of](Requester::warn), whatever comes of the request.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
     /// Changes what is sent, before its kind has a look at it; or refuses the request. It is asked again where another write came in
     /// between.

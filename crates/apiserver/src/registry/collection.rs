@@ -4,10 +4,10 @@ use pintle_meta::ResourceVersionMatch;
 
 use super::Registry;
 use super::list::{ListReply, Selection};
-use crate::apart;
 use crate::failure::Outcome;
-use crate::kinds::Place;
-use crate::request::Asker;
+use crate::kinds::RequestTarget;
+use crate::offload;
+use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
@@ -19,17 +19,17 @@ impl Registry {
         selection: &Selection,
         list: &ListOptions,
         options: &DeleteOptions,
-        by: &Asker,
+        by: &Requester,
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &versioned(list), None).await?;
         let mut left = listed.objects.clone();
-        let asked = |namespace: &str| Place::new(selection.kind.clone(), namespace, "");
+        let asked = |namespace: &str| RequestTarget::new(selection.kind.clone(), namespace, "");
         while let Some(meant) = left.look() {
             tokio::task::yield_now().await;
             let Some(item) = meant else { continue };
-            apart::work_on(item.weight()).await;
-            let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
-            match self.delete_asked(&place, &asked(&place.namespace), options, by) {
+            offload::work_on(item.weight()).await;
+            let target = RequestTarget::new(selection.kind.clone(), &item.namespace(), &item.name());
+            match self.delete_asked(&target, &asked(&target.namespace), options, by) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),
                 Ok(_) => (),
@@ -64,7 +64,7 @@ mod tests {
     fn selection(registry: &Registry, options: &ListOptions) -> Selection {
         let kinds = registry.kinds();
         let kind = kinds.resource("", "v1", "configmaps").expect("a built-in kind");
-        Selection::parse(&Place::new(kind.clone(), "default", ""), options).expect("selectors")
+        Selection::parse(&RequestTarget::new(kind.clone(), "default", ""), options).expect("selectors")
     }
 
     fn registry() -> Registry {
@@ -81,7 +81,7 @@ mod tests {
     fn others_have_their_turns_while_many_objects_are_deleted() {
         let (registry, list) = (registry(), ListOptions::default());
         let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
-        let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &Asker::default()));
+        let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &Requester::default()));
         assert_eq!(listed.expect("a list").objects.count(), MAPS);
         assert_eq!(registry.db.objects_of("configmaps", &selection.range()).left(), 0);
         assert!(turns >= MAPS / 2, "{turns}");

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 use super::{Registry, size};
 use crate::failure::Outcome;
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::object::metadata_mut;
 use crate::request::options::How;
 use crate::store::{Change, Charge, Expect, Present, Refused};
@@ -19,14 +19,14 @@ impl Registry {
     /// goes without them, but for an apply, which stands on them.
     pub(super) fn commit(
         &self,
-        place: &Place,
+        target: &RequestTarget,
         expect: Expect,
         how: How,
         mut object: Json,
         charges: Vec<Charge>,
         holds: impl FnOnce(&Present) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
-        let (kind, key) = (&place.kind, place.key());
+        let (kind, key) = (&target.kind, target.key());
         if let Err(too_large) = size::check(kind, &key, &object) {
             if how == How::Apply {
                 return Err(too_large);
@@ -34,6 +34,6 @@ impl Registry {
             metadata_mut(&mut object).unset("managedFields");
             size::check(kind, &key, &object)?;
         }
-        Ok(self.db.commit(&place.resource_key(), &key, expect, object, charges, holds))
+        Ok(self.db.commit(&target.resource_key(), &key, expect, object, charges, holds))
     }
 }

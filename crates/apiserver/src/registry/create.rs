@@ -11,7 +11,7 @@ use super::pipeline::Complete;
 use super::served::{Served, Written};
 use crate::crd;
 use crate::failure::{Failure, Outcome, details};
-use crate::kinds::{GroupResource, Kind, NAMESPACES, Place};
+use crate::kinds::{GroupResource, Kind, NAMESPACES, RequestTarget};
 use crate::object::{metadata, metadata_mut};
 use crate::registry::Writer;
 use crate::request::options::How;
@@ -30,9 +30,9 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `place`, whose own name does not count. A generated name that another object has is generated anew.
-    pub(crate) fn create(&self, place: &Place, object: Json, by: &Writer<'_>) -> Outcome<Written> {
-        let received = self.receive_new(How::Post, place, object, by)?;
+    /// Creates an object in `target`, whose own name does not count. A generated name that another object has is generated anew.
+    pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
+        let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
         let generate = metadata::name(&received.object).is_empty() && !base.is_empty();
         let mut names = 0;
@@ -41,13 +41,13 @@ impl Registry {
             if generate {
                 metadata_mut(&mut new).set("name", self.generated_name(&base));
             }
-            let named = Place { name: metadata::name(&new).into(), ..place.clone() };
-            match self.try_create(How::Post, place, Received { object: new, ..received.clone() }, by)? {
+            let named = RequestTarget { name: metadata::name(&new).into(), ..target.clone() };
+            match self.try_create(How::Post, target, Received { object: new, ..received.clone() }, by)? {
                 Ok(written) => return Ok(written),
                 Err(Refused::Mismatch(found)) => {
                     names += 1;
                     if !generate || names == CREATE_TRIES {
-                        return Err(taken(&place.kind.resource(), &named.name, &base, found.as_deref()));
+                        return Err(taken(&target.kind.resource(), &named.name, &base, found.as_deref()));
                     }
                 }
                 // The namespace, the definition, a quota or a claim has changed since it was checked: check it again.
@@ -61,45 +61,45 @@ impl Registry {
     pub(super) fn create_absent(
         &self,
         how: How,
-        place: &Place,
+        target: &RequestTarget,
         object: Json,
         by: &Writer<'_>,
     ) -> Outcome<Result<Written, Refused>> {
-        let received = self.receive_new(how, place, object, by)?;
-        self.try_create(how, place, received, by)
+        let received = self.receive_new(how, target, object, by)?;
+        self.try_create(how, target, received, by)
     }
 
     /// The phases of a create that need no name.
-    fn receive_new(&self, how: How, place: &Place, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
-        place.settle_namespace(&mut object)?;
+    fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
+        target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
         let named = Some(metadata::name(&object)).filter(|name| !name.is_empty()).unwrap_or(&base);
-        self.check_is_open(&Place { name: named.into(), ..place.clone() })?;
+        self.check_is_open(&RequestTarget { name: named.into(), ..target.clone() })?;
         let version = object.text("/metadata/resourceVersion").to_owned();
         wipe(&mut object, how);
-        let mut write = Write { place, old: None, new: object, by, how, labelled: false };
+        let mut write = Write { target, old: None, new: object, by, how, labelled: false };
         self.receive(&mut write)?;
         Ok(Received { object: write.new, version, labelled: write.labelled })
     }
 
-    /// One attempt to create the object in `place`.
+    /// One attempt to create the object in `target`.
     fn try_create(
         &self,
         how: How,
-        place: &Place,
+        target: &RequestTarget,
         received: Received,
         by: &Writer<'_>,
     ) -> Outcome<Result<Written, Refused>> {
-        let kind = &place.kind;
+        let kind = &target.kind;
         let Received { object: new, version, labelled } = received;
-        let Complete { object: new, charges } = self.complete(Write { place, old: None, new, by, how, labelled })?;
-        let place = &Place { name: metadata::name(&new).into(), ..place.clone() };
+        let Complete { object: new, charges } = self.complete(Write { target, old: None, new, by, how, labelled })?;
+        let target = &RequestTarget { name: metadata::name(&new).into(), ..target.clone() };
         if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Failure::plain(500, why));
         }
         let stored = kind.strategy.to_stored(new);
-        if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
+        if let Some(found) = self.db.get(&target.resource_key(), &target.key()) {
             return Ok(Err(Refused::Mismatch(Some(found))));
         }
         if by.options.dry_run {
@@ -109,27 +109,27 @@ impl Registry {
             }
             return Ok(Ok(Written { object: Served::value(kind, shown), created: true }));
         }
-        self.warn_of_no_effect(place, &stored, by);
+        self.warn_of_no_effect(target, &stored, by);
         let is_open =
-            |now: &Present| is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &place.namespace));
-        by.asker().check_time()?;
-        let committed = self.commit(place, Expect::Absent, how, stored, charges, is_open)?;
+            |now: &Present| is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &target.namespace));
+        by.requester().check_time()?;
+        let committed = self.commit(target, Expect::Absent, how, stored, charges, is_open)?;
         Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
     }
 
     /// The definition of a custom resource must be there and not be going away, and so must the namespace.
-    fn check_is_open(&self, place: &Place) -> Outcome<()> {
-        let kind = &place.kind;
+    fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
+        let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
             let why = "create not allowed while custom resource definition is terminating";
             let definition = self.db.get(crd::DEFINITIONS, &crd::name(kind));
             return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
-                true => Failure::forbidden(&kind.resource(), &place.name, why),
+                true => Failure::forbidden(&kind.resource(), &target.name, why),
                 false => Failure::page_not_found(),
             });
         }
         match kind.namespaced() {
-            true => self.check_namespace_is_open(kind, &place.namespace, &place.name),
+            true => self.check_namespace_is_open(kind, &target.namespace, &target.name),
             false => Ok(()),
         }
     }

@@ -10,9 +10,9 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::served::{Served, typed};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{GroupResource, Kind, Place};
+use crate::kinds::{GroupResource, Kind, RequestTarget};
 use crate::object::{metadata, metadata_mut};
-use crate::request::Asker;
+use crate::request::Requester;
 use crate::request::options::DeleteOptions;
 use crate::store::Stored;
 
@@ -31,26 +31,26 @@ pub(crate) enum Deleted {
 }
 
 impl Registry {
-    /// Deletes the object at `place`, or begins to.
-    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions, by: &Asker) -> Outcome<Deleted> {
-        self.delete_asked(place, place, options, by)
+    /// Deletes the object at `target`, or begins to.
+    pub(crate) fn delete(&self, target: &RequestTarget, options: &DeleteOptions, by: &Requester) -> Outcome<Deleted> {
+        self.delete_asked(target, target, options, by)
     }
 
     /// The same, where `asked` is what the request's path names: the object, or the collection that it is deleted with.
     pub(super) fn delete_asked(
         &self,
-        place: &Place,
-        asked: &Place,
+        target: &RequestTarget,
+        asked: &RequestTarget,
         options: &DeleteOptions,
-        by: &Asker,
+        by: &Requester,
     ) -> Outcome<Deleted> {
-        let kind = &place.kind;
-        self.delete_if(place, options, |stored| {
+        let kind = &target.kind;
+        self.delete_if(target, options, |stored| {
             by.check_time()?;
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
             self.ask(AdmissionRequest {
                 operation: Operation::Delete,
-                place: asked,
+                target: asked,
                 old: Some(&old),
                 new: None,
                 options: AdmissionOptions::Delete(options),
@@ -62,27 +62,33 @@ impl Registry {
     /// Deletes the object that `passes` lets pass, without a question to admission.
     pub(crate) fn delete_if(
         &self,
-        place: &Place,
+        target: &RequestTarget,
         options: &DeleteOptions,
         passes: impl Fn(&Stored) -> Outcome<()>,
     ) -> Outcome<Deleted> {
-        let kind = &place.kind;
+        let kind = &target.kind;
         loop {
-            let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
-                return Err(Failure::not_found(&kind.resource(), &place.name));
+            let Some(stored) = self.db.get(&target.resource_key(), &target.key()) else {
+                return Err(Failure::not_found(&kind.resource(), &target.name));
             };
             let old = stored.decode();
-            place.check_preconditions(&old, options)?;
+            target.check_preconditions(&old, options)?;
             passes(&stored)?;
-            if let Some(deleted) = self.try_delete(place, &stored, &old, options) {
+            if let Some(deleted) = self.try_delete(target, &stored, &old, options) {
                 return Ok(deleted);
             }
         }
     }
 
     /// One try; none if the object was written meanwhile.
-    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Json, options: &DeleteOptions) -> Option<Deleted> {
-        let kind = &place.kind;
+    fn try_delete(
+        &self,
+        target: &RequestTarget,
+        stored: &Arc<Stored>,
+        old: &Json,
+        options: &DeleteOptions,
+    ) -> Option<Deleted> {
+        let kind = &target.kind;
         let mut new = Json::clone(old);
         metadata::set_finalizers(&mut new, &finalizers_for(kind, old, options));
         let grace = kind.strategy.grace(old, options.grace_seconds);
@@ -95,7 +101,7 @@ impl Registry {
             // A dry run shows what the options would take off the object; the deletion itself takes no such step.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
-                false => self.remove(place, stored, options.dry_run),
+                false => self.remove(target, stored, options.dry_run),
             };
         }
         let shrinks = !is_first && metadata::grace_seconds(old).is_some_and(|left| grace < left);
@@ -109,21 +115,23 @@ impl Registry {
             return Some(answer(shown(kind, new)));
         }
         let marked = match changed {
-            true => self.db.put_leaving(&place.resource_key(), &place.key(), stored.revision(), new).ok()?.new.clone(),
+            true => {
+                self.db.put_leaving(&target.resource_key(), &target.key(), stored.revision(), new).ok()?.new.clone()
+            }
             false => stored.clone(),
         };
         if gone {
-            return self.remove(place, &marked, false);
+            return self.remove(target, &marked, false);
         }
         Some(answer(Served::stored(kind, &marked)))
     }
 
-    fn remove(&self, place: &Place, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
-        let kind = &place.kind;
+    fn remove(&self, target: &RequestTarget, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
+        let kind = &target.kind;
         let shown = match dry_run {
             true => Served::stored(kind, stored),
             false => {
-                let change = self.db.remove(&place.resource_key(), &place.key(), stored.revision()).ok()?;
+                let change = self.db.remove(&target.resource_key(), &target.key(), stored.revision()).ok()?;
                 Served::stored(kind, &change.new)
             }
         };
@@ -135,7 +143,7 @@ impl Registry {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
             status: "Success".into(),
             details: Some(StatusDetails {
-                name: place.name.clone(),
+                name: target.name.clone(),
                 group,
                 kind: resource,
                 uid: stored.uid().into(),

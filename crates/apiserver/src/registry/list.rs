@@ -7,11 +7,11 @@ use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersion
 use super::Registry;
 use super::continue_token::ContinueToken;
 use super::served::Served;
-use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
-use crate::kinds::{GroupResource, Kind, Place, indexed_field, selects_fields, unknown_field};
+use crate::kinds::{GroupResource, Kind, RequestTarget, indexed_field, selects_fields, unknown_field};
 use crate::object::metadata;
+use crate::offload;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, ResourceKey, Run, Stored, key};
 
@@ -29,11 +29,11 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Reads the selectors' syntax.
-    pub(crate) fn parse(place: &Place, options: &ListOptions) -> Outcome<Self> {
+    pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
-            kind: place.kind.clone(),
-            namespace: place.namespace.clone(),
+            kind: target.kind.clone(),
+            namespace: target.namespace.clone(),
             labels: options.label_selector.parse().map_err(bad)?,
             fields: options.field_selector.parse().map_err(bad)?,
         })
@@ -70,12 +70,12 @@ impl Selection {
     /// The same of one among many: labels may be all that there is of a large object.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
-        if apart::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
+        if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
     }
 
     /// The keys among which the objects are.
     pub(crate) fn range(&self) -> Range {
-        match self.place() {
+        match self.target() {
             Some(name) => Range::object(&self.namespace, name),
             None => Range::namespace((!self.namespace.is_empty()).then_some(&self.namespace)),
         }
@@ -83,7 +83,7 @@ impl Selection {
 
     /// What of the resource the objects are in.
     pub(crate) fn scope(&self) -> FeedScope {
-        match self.place() {
+        match self.target() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
             None if !self.namespace.is_empty() => FeedScope::Namespace(self.namespace.clone()),
             None => match indexed_field(&self.fields, &self.kind) {
@@ -94,7 +94,7 @@ impl Selection {
     }
 
     /// The name of the one object that can be meant, if so.
-    fn place(&self) -> Option<&str> {
+    fn target(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
@@ -166,44 +166,44 @@ enum Moment {
 
 impl Registry {
     /// One object, as its kind shows it.
-    pub(crate) fn get(&self, place: &Place) -> Outcome<Served> {
-        match self.made_up(place) {
+    pub(crate) fn get(&self, target: &RequestTarget) -> Outcome<Served> {
+        match self.made_up(target) {
             Some(found) => found,
-            None => Ok(Served::stored(&place.kind, &self.stored(place, None)?)),
+            None => Ok(Served::stored(&target.kind, &self.stored(target, None)?)),
         }
     }
 
     /// The same as it is now, or as a stale view has it; apart, where it takes long to make what is shown.
-    pub(crate) async fn get_in(&self, place: &Place, stale: Option<View>) -> Outcome<Served> {
-        if let Some(found) = self.made_up(place) {
+    pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
+        if let Some(found) = self.made_up(target) {
             return found;
         }
-        let stored = self.stored(place, stale)?;
-        apart::work_on(place.kind.showing_weight(&stored)).await;
-        Ok(Served::stored(&place.kind, &stored))
+        let stored = self.stored(target, stale)?;
+        offload::work_on(target.kind.showing_weight(&stored)).await;
+        Ok(Served::stored(&target.kind, &stored))
     }
 
     /// One of the objects that are never stored, if the kind has such.
-    fn made_up(&self, place: &Place) -> Option<Outcome<Served>> {
-        let found = place.kind.strategy.made_up()?.into_iter().find(|object| metadata::name(object) == place.name);
+    fn made_up(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
+        let found = target.kind.strategy.made_up()?.into_iter().find(|object| metadata::name(object) == target.name);
         // A real server says it of the kind and not of the resource.
-        let of = GroupResource::new(&place.kind.group, &place.kind.singular);
-        let found = found.map(|object| Served::value(&place.kind, object));
-        Some(found.ok_or_else(|| Failure::not_found(&of, &place.name)))
+        let of = GroupResource::new(&target.kind.group, &target.kind.singular);
+        let found = found.map(|object| Served::value(&target.kind, object));
+        Some(found.ok_or_else(|| Failure::not_found(&of, &target.name)))
     }
 
-    fn stored(&self, place: &Place, stale: Option<View>) -> Outcome<Arc<Stored>> {
-        let (resource, key) = (place.resource_key(), place.key());
+    fn stored(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Arc<Stored>> {
+        let (resource, key) = (target.resource_key(), target.key());
         let stored = match stale {
             None => self.db.get(&resource, &key),
-            Some(view) => self.view(&place.kind, view)?.0.get(&key).cloned(),
+            Some(view) => self.view(&target.kind, view)?.0.get(&key).cloned(),
         };
-        stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))
+        stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     }
 
     /// How many bytes an object takes, if it is there.
-    pub(crate) fn weight(&self, place: &Place) -> usize {
-        self.db.weight(&place.resource_key(), &place.key())
+    pub(crate) fn weight(&self, target: &RequestTarget) -> usize {
+        self.db.weight(&target.resource_key(), &target.key())
     }
 
     /// A resource as a stale view has it.
@@ -285,7 +285,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
     while let Some((key, stored)) = rest.next() {
-        apart::work_on(selection.search_weight(&stored)).await;
+        offload::work_on(selection.search_weight(&stored)).await;
         found += usize::from(selection.matches(&stored));
         if found >= limit && rest.left() > 0 {
             reply.objects = selected(run.up_to(&rest));

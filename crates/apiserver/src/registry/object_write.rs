@@ -3,12 +3,12 @@
 use pintle_json::Json;
 
 use super::Writer;
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
 /// A write of one object, on its way.
 pub(super) struct Write<'a> {
-    pub(super) place: &'a Place,
+    pub(super) target: &'a RequestTarget,
     /// The object as it was; none of one that is new.
     pub(super) old: Option<&'a Json>,
     /// The object as it is to be, so far.

@@ -12,13 +12,13 @@ use super::object_write::Write;
 use super::{Registry, nesting};
 use crate::auth;
 use crate::failure::Outcome;
-use crate::kinds::{self, Context, Kind, Place, Scale};
+use crate::kinds::{self, Context, Kind, RequestTarget, Scale};
 use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
 use crate::registry::Writer;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::How;
 use crate::store::Charge;
-use crate::validate::FieldFaults;
+use crate::validate::FieldErrors;
 
 /// An object that can be stored.
 pub(super) struct Complete {
@@ -31,12 +31,12 @@ impl Registry {
     /// The phases of every write that come before the object's own: whose its fields are, and what others would have it be.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
-        write.place.kind.strategy.defaults(&mut write.new);
+        write.target.kind.strategy.defaults(&mut write.new);
         write.track();
         self.admit(write)?;
-        write.place.settle_namespace(&mut write.new)?;
-        if auth::grants_rights(write.place) {
-            auth::check_grant(self.rbac(), &write.by.asker().user, write.place, &write.new, write.old)?;
+        write.target.settle_namespace(&mut write.new)?;
+        if auth::grants_rights(write.target) {
+            auth::check_grant(self.rbac(), &write.by.requester().user, write.target, &write.new, write.old)?;
         }
         Ok(())
     }
@@ -44,12 +44,12 @@ impl Registry {
     /// The others, on what has been received.
     pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
-        kinds::object_meta::check_types(&write.place.kind, &write.new)?;
+        kinds::object_meta::check_types(&write.target.kind, &write.new)?;
         write.keep_other_parts();
         self.prepare(&mut write)?;
         write.validate()?;
-        write.place.kind.normalise(&mut write.new);
-        nesting::check(&write.place.kind, &write.new)?;
+        write.target.kind.normalise(&mut write.new);
+        nesting::check(&write.target.kind, &write.new)?;
         let charges = self.validate_admitted(&mut write)?;
         Ok(Complete { object: write.new, charges })
     }
@@ -80,10 +80,10 @@ impl Registry {
     }
 
     /// Warns of what of an object that is about to be written has no effect here, and would elsewhere.
-    pub(super) fn warn_of_no_effect(&self, place: &Place, object: &Json, by: &Writer<'_>) {
-        if place.part == Part::Object {
-            let told = place.kind.strategy.without_effect(object, &self.kinds(), &self.db);
-            told.into_iter().for_each(|text| by.asker().warn(text));
+    pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
+        if target.subresource == Subresource::None {
+            let told = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
+            told.into_iter().for_each(|text| by.requester().warn(text));
         }
     }
 
@@ -93,7 +93,7 @@ impl Registry {
             let metadata = metadata_mut(&mut write.new);
             metadata.set("uid", self.uuid());
             metadata.set("creationTimestamp", self.clock.now_text());
-            if write.place.kind.conduct.generation {
+            if write.target.kind.conduct.generation {
                 metadata.set("generation", 1);
             }
             return;
@@ -103,13 +103,13 @@ impl Registry {
 
     /// The kind's own part: what it fills in and puts back, and what it refuses before it looks at the whole.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
-        let (kind, part, new) = (&write.place.kind, write.part(), &mut write.new);
-        let context = Context { labelled: write.labelled, ..self.context(&write.by.asker().user) };
+        let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
+        let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
         match write.old {
             None => kind.strategy.prepare_for_create(&context, new),
-            Some(old) => kind.strategy.prepare_for_update(&context, new, old, part),
+            Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),
         }
-        kind.strategy.admit(&context, new, write.old, part)?;
+        kind.strategy.admit(&context, new, write.old, subresource)?;
         write.count_generation();
         Ok(())
     }
@@ -124,25 +124,25 @@ struct Scales<'a> {
 
 impl<'a> Write<'a> {
     /// What of the object the rules of its kind hear of: one that is new comes whole, whatever path it came by.
-    fn part(&self) -> Part {
-        self.old.map_or(Part::Object, |_| self.place.part)
+    fn subresource(&self) -> Subresource {
+        self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
 
     /// What admission is told of it.
     fn request(&mut self) -> AdmissionRequest<'_> {
         AdmissionRequest {
             operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
-            place: self.place,
+            target: self.target,
             old: self.old,
             new: Some(&mut self.new),
             options: AdmissionOptions::Write(self.by.options),
-            by: self.by.asker(),
+            by: self.by.requester(),
         }
     }
 
     /// What it is told instead where it is the scale that is written.
     fn scales(&self) -> Option<Scales<'a>> {
-        let paths = self.place.kind.strategy.scale().filter(|_| self.place.part == Part::Scale)?;
+        let paths = self.target.kind.strategy.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
@@ -150,25 +150,26 @@ impl<'a> Write<'a> {
     /// so where it made the object.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
-            self.by.track(&self.place.kind, self.old, &mut self.new, self.place.part);
+            self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
         }
     }
 
     /// What this write cannot change stays as it was: the status, or all but that.
     fn keep_other_parts(&mut self) {
-        let kind = &self.place.kind;
+        let kind = &self.target.kind;
         let new = &mut self.new;
-        match (self.old, self.place.part) {
+        match (self.old, self.target.subresource) {
             (None, _) if kind.splits_status() && !kind.strategy.keeps_sent_status() => new.unset("status"),
-            (Some(old), Part::Status) => keep_all_but_status(new, old, kind),
-            (Some(old), Part::Object) if kind.splits_status() => put_back(new, old, "status"),
+            (Some(old), Subresource::Status) => keep_all_but_status(new, old, kind),
+            (Some(old), Subresource::None) if kind.splits_status() => put_back(new, old, "status"),
             _ => (),
         }
     }
 
     fn count_generation(&mut self) {
-        let (kind, Some(old)) = (&self.place.kind, self.old) else { return };
-        let changes = self.place.part != Part::Status && kind.strategy.changes_generation(&self.new, old);
+        let (kind, Some(old)) = (&self.target.kind, self.old) else { return };
+        let changes =
+            self.target.subresource != Subresource::Status && kind.strategy.changes_generation(&self.new, old);
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
             Some(stored) => {
@@ -180,29 +181,29 @@ impl<'a> Write<'a> {
 
     /// Fails if the object is invalid. Warns of what of it is not as it should be.
     fn validate(&mut self) -> Outcome<()> {
-        let (kind, part) = (&self.place.kind, self.part());
-        let faults = match self.old {
+        let (kind, subresource) = (&self.target.kind, self.subresource());
+        let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
                 let first_own = kind.strategy.checks_metadata_last() && !own.is_empty();
-                let of_metadata = || kinds::object_meta::faults(kind, &self.new);
-                [if first_own { FieldFaults::default() } else { of_metadata() }, own]
+                let of_metadata = || kinds::object_meta::errors(kind, &self.new);
+                [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
             Some(old) => [
-                kinds::object_meta::faults_of_change(kind, &self.new, old, part),
-                kind.strategy.validate_update(&self.new, old, part),
+                kinds::object_meta::errors_of_change(kind, &self.new, old, subresource),
+                kind.strategy.validate_update(&self.new, old, subresource),
             ],
         }
         .into_iter()
         .flatten()
-        .collect::<FieldFaults>();
-        if !faults.is_empty() {
-            return Err(kind.invalid(metadata::name(&self.new), faults));
+        .collect::<FieldErrors>();
+        if !errors.is_empty() {
+            return Err(kind.invalid(metadata::name(&self.new), errors));
         }
         let mut warnings = metadata::drop_repeated_owners(&mut self.new, self.how != How::Post && self.how != How::Put);
         warnings.extend(kinds::object_meta::warnings(kind, &self.new, self.old));
-        warnings.extend(kind.strategy.warnings(&self.new, self.old, part));
-        warnings.into_iter().for_each(|text| self.by.asker().warn(text));
+        warnings.extend(kind.strategy.warnings(&self.new, self.old, subresource));
+        warnings.into_iter().for_each(|text| self.by.requester().warn(text));
         Ok(())
     }
 }

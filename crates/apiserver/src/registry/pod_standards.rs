@@ -10,11 +10,11 @@ use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 use crate::admission::pod_security::{Policy, Standard, reasons, told};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{NAMESPACES, Place, Pods};
+use crate::kinds::{NAMESPACES, Pods, RequestTarget};
 use crate::object::metadata;
-use crate::request::{Asker, Part};
+use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
-use crate::validate::FieldFaults;
+use crate::validate::FieldErrors;
 
 /// So many pods are looked at as a namespace comes to be stricter, and for so long.
 const MOST_PODS: usize = 3000;
@@ -38,21 +38,21 @@ enum StandardsTarget<'a> {
 
 impl Plugin for PodSecurity {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let AdmissionRequest { place, old, by, .. } = request;
+        let AdmissionRequest { target, old, by, .. } = request;
         let Some((subject, new)) = subject(request) else { return Ok(Vec::new()) };
-        let (kind, name) = (&place.kind, metadata::name(new));
+        let (kind, name) = (&target.kind, metadata::name(new));
         match subject {
             StandardsTarget::Namespace => {
-                let ((policy, faults), old) = (policy(new), old.map(policy));
-                if !faults.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != faults) {
-                    return Err(kind.invalid(name, faults));
+                let ((policy, errors), old) = (policy(new), old.map(policy));
+                if !errors.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != errors) {
+                    return Err(kind.invalid(name, errors));
                 }
                 if old.is_some_and(|(old, _)| policy.enforce.is_beyond(old.enforce)) {
                     of_pods_in(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
                 }
             }
             StandardsTarget::Pod => {
-                let Policy { enforce, audit, warn } = policy_at(registry, place);
+                let Policy { enforce, audit, warn } = policy_at(registry, target);
                 by.annotate(ENFORCED, enforce.to_string());
                 note_violations(by, audit, new);
                 let violations = enforce.violations(new);
@@ -63,7 +63,7 @@ impl Plugin for PodSecurity {
                 would_violate(warn, new).into_iter().for_each(|text| by.warn(text));
             }
             StandardsTarget::Template(template) => {
-                let Policy { audit, warn, .. } = policy_at(registry, place);
+                let Policy { audit, warn, .. } = policy_at(registry, target);
                 note_violations(by, audit, template);
                 would_violate(warn, template).into_iter().for_each(|text| by.warn(text));
             }
@@ -74,16 +74,16 @@ impl Plugin for PodSecurity {
 
 /// What of it the standards are about, and the object.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
-    let (place, new) = (request.place, request.new.as_deref()?);
+    let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
         return None;
     }
-    let subject = match (place.kind.strategy.pods(), place.part) {
-        (Pods::Themselves, Part::Object | Part::EphemeralContainers | Part::Resize) => {
+    let subject = match (target.kind.strategy.pods(), target.subresource) {
+        (Pods::Themselves, Subresource::None | Subresource::EphemeralContainers | Subresource::Resize) => {
             request.old.is_none_or(|old| runs_otherwise(new, old)).then_some(StandardsTarget::Pod)?
         }
-        (Pods::Inside, Part::Object) => StandardsTarget::Namespace,
-        (Pods::MadeFrom(pointer), Part::Object) => {
+        (Pods::Inside, Subresource::None) => StandardsTarget::Namespace,
+        (Pods::MadeFrom(pointer), Subresource::None) => {
             StandardsTarget::Template(new.at(pointer).filter(|template| !template.is_null())?)
         }
         _ => return None,
@@ -105,14 +105,14 @@ fn runs_otherwise(new: &Json, old: &Json) -> bool {
 }
 
 /// What a namespace wants, and what is wrong with its labels.
-fn policy(namespace: &Json) -> (Policy, FieldFaults) {
+fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
 /// What the namespace wants that is written to.
-fn policy_at(registry: &Registry, place: &Place) -> Policy {
-    let namespace = registry.db.get(NAMESPACES, &place.namespace);
+fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
+    let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
     Policy::of(|label| labels.as_ref()?.value(label)).0
 }
@@ -122,7 +122,7 @@ fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
     (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
 }
 
-fn note_violations(by: &Asker, audit: Standard, pod: &Json) {
+fn note_violations(by: &Requester, audit: Standard, pod: &Json) {
     if let Some(why) = would_violate(audit, pod) {
         by.annotate(VIOLATIONS, why);
     }

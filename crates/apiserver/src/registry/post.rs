@@ -11,9 +11,9 @@ use super::object_write::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, PostingStep, Question, Task};
-use crate::kinds::{Place, TokenGrant, access_status, rules_status, token_status};
-use crate::registry::{OWN_MANAGER, Wish, Writer};
-use crate::request::Part;
+use crate::kinds::{RequestTarget, TokenGrant, access_status, rules_status, token_status};
+use crate::registry::{OWN_MANAGER, UpdateSource, Writer};
+use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
@@ -21,29 +21,29 @@ use crate::request::user::{ServiceAccountName, User};
 const POSTING_TRIES: usize = 64;
 
 impl Registry {
-    /// Does what was posted to `place`. Answers an object; none where all that is to be said is that it is done.
+    /// Does what was posted to `target`. Answers an object; none where all that is to be said is that it is done.
     pub(crate) fn post(
         &self,
         posting: &dyn Posting,
-        place: &Place,
+        target: &RequestTarget,
         sent: Json,
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
-        let mut sent = if place.part == Part::Object { tracked(place, sent, by) } else { sent };
-        if place.kind.namespaced() && !posting.is_question() {
-            self.check_namespace_is_open(&place.kind, &place.namespace, &place.name)?;
+        let mut sent = if target.subresource == Subresource::None { tracked(target, sent, by) } else { sent };
+        if target.kind.namespaced() && !posting.is_question() {
+            self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
         posting.defaults(&mut sent);
-        admission_chain::admit(self, &mut posted(place, &mut sent, by))?;
-        let user = &by.asker().user;
+        admission_chain::admit(self, &mut posted(target, &mut sent, by))?;
+        let user = &by.requester().user;
         let context = self.context(user);
-        posting.check(&context, place, &sent)?;
-        admission_chain::validate(self, &posted(place, &mut sent, by))?;
+        posting.check(&context, target, &sent)?;
+        admission_chain::validate(self, &posted(target, &mut sent, by))?;
         let mut tries = POSTING_TRIES;
         loop {
             tries -= 1;
-            return match posting.task(&self.context(user), place, &sent, by.options.dry_run)? {
-                Task::Steps { steps, dry_run, only_as_seen } => match self.take_all(place, steps, dry_run) {
+            return match posting.task(&self.context(user), target, &sent, by.options.dry_run)? {
+                Task::Steps { steps, dry_run, only_as_seen } => match self.take_all(target, steps, dry_run) {
                     Err(failure) if failure.is_conflict() && only_as_seen && tries > 0 => continue,
                     taken => taken.map(|()| None),
                 },
@@ -52,36 +52,36 @@ impl Registry {
                     answer["status"] = self.find_out(*question, user);
                     Ok(Some(answer))
                 }
-                Task::Token(grant) => self.make_token(place, *grant).map(Some),
+                Task::Token(grant) => self.make_token(target, *grant).map(Some),
             };
         }
     }
 
-    fn take_all(&self, place: &Place, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
+    fn take_all(&self, target: &RequestTarget, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
         let mut own = None;
-        steps.into_iter().try_for_each(|step| self.take(place, step, dry_run, &mut own))
+        steps.into_iter().try_for_each(|step| self.take(target, step, dry_run, &mut own))
     }
 
     /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, place: &Place, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
+    fn take(&self, target: &RequestTarget, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostingStep::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
-                let written = self.rewrite(&Place::new(kind.clone(), &namespace, &name), dry_run, change)?;
-                if resource == place.kind.resource()
-                    && (namespace, name) == (place.namespace.clone(), place.name.clone())
+                let written = self.rewrite(&RequestTarget::new(kind.clone(), &namespace, &name), dry_run, change)?;
+                if resource == target.kind.resource()
+                    && (namespace, name) == (target.namespace.clone(), target.name.clone())
                 {
                     *own = written.or(*own);
                 }
                 Ok(())
             }
-            PostingStep::Update { resource, namespace, name, part, change } => {
+            PostingStep::Update { resource, namespace, name, subresource, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
-                let place = Place { part, ..Place::new(kind.clone(), &namespace, &name) };
+                let target = RequestTarget { subresource, ..RequestTarget::new(kind.clone(), &namespace, &name) };
                 if dry_run {
-                    return self.rewrite(&place, true, change).map(drop);
+                    return self.rewrite(&target, true, change).map(drop);
                 }
                 let make = |live: Option<&Json>| {
                     let mut new = live.cloned().unwrap_or_default();
@@ -89,14 +89,19 @@ impl Registry {
                 };
                 let options = WriteOptions::default();
                 let by = Writer::new(&options, OWN_MANAGER, self.clock.now_text());
-                self.update(&place, &Wish::Patch(&make), &by).map(drop)
+                self.update(&target, &UpdateSource::Patch(&make), &by).map(drop)
             }
             PostingStep::Delete(mut options) => {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
                 // Who was asked about what was posted is not asked about what it takes.
-                self.delete_if(&Place { part: Part::Object, ..place.clone() }, &options, |_| Ok(())).map(drop)
+                self.delete_if(
+                    &RequestTarget { subresource: Subresource::None, ..target.clone() },
+                    &options,
+                    |_| Ok(()),
+                )
+                .map(drop)
             }
         }
     }
@@ -128,7 +133,7 @@ impl Registry {
         }
     }
 
-    fn make_token(&self, place: &Place, grant: TokenGrant) -> Outcome<Json> {
+    fn make_token(&self, target: &RequestTarget, grant: TokenGrant) -> Outcome<Json> {
         let TokenGrant { mut audiences, seconds, bound, mut answer } = grant;
         if audiences.is_empty() {
             audiences.push(ISSUER.into());
@@ -142,7 +147,7 @@ impl Registry {
             jti: self.uuid(),
             bound,
             nbf: now,
-            sub: ServiceAccountName::new(&place.namespace, &place.name).user("").name,
+            sub: ServiceAccountName::new(&target.namespace, &target.name).user("").name,
         };
         let token = self.authenticator.accounts.sign(&claims);
         let token = token.ok_or_else(|| Failure::internal("failed to generate token: no randomness"))?;
@@ -154,21 +159,21 @@ impl Registry {
 }
 
 /// What admission is told of what was posted.
-fn posted<'a>(place: &'a Place, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
+fn posted<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
     AdmissionRequest {
         operation: Operation::Create,
-        place,
+        target,
         old: None,
         new: Some(sent),
         options: AdmissionOptions::Write(by.options),
-        by: by.asker(),
+        by: by.requester(),
     }
 }
 
 /// What was posted with its owners, which is all that it has in common with what is stored.
-fn tracked(place: &Place, mut new: Json, by: &Writer<'_>) -> Json {
+fn tracked(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
-    let mut write = Write { place, old: None, new, by, how: How::Post, labelled: false };
+    let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
     write.track();
     write.new
 }
@@ -192,12 +197,12 @@ mod tests {
     }
 
     impl Posting for Overtaken<'_> {
-        fn body(&self, place: &Place, api_version: &str) -> Arc<Kind> {
-            self.posting.body(place, api_version)
+        fn body(&self, target: &RequestTarget, api_version: &str) -> Arc<Kind> {
+            self.posting.body(target, api_version)
         }
 
-        fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
-            let task = self.posting.task(context, place, sent, dry_run);
+        fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
+            let task = self.posting.task(context, target, sent, dry_run);
             if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
                 let stored = self.registry.db.get("pods", "default/p").expect("it is there");
                 let mut pod = stored.decode();
@@ -236,13 +241,13 @@ mod tests {
         }
         let kinds = registry.kinds();
         let pods = kinds.resource("", "v1", "pods").expect("a built-in kind");
-        let mut place = Place::new(pods.clone(), "default", "p");
-        place.part = Part::Eviction;
-        let posting = pods.strategy.posting(Part::Eviction).expect("pods can be evicted");
+        let mut target = RequestTarget::new(pods.clone(), "default", "p");
+        target.subresource = Subresource::Eviction;
+        let posting = pods.strategy.posting(Subresource::Eviction).expect("pods can be evicted");
         let overtaken = Overtaken { posting, registry: &registry, becomes, asked: AtomicUsize::new(0) };
         let options = WriteOptions::default();
         let by = Writer::new(&options, "", registry.clock.now_text());
-        let outcome = registry.post(&overtaken, &place, json!({"metadata": {"name": "p"}}), &by);
+        let outcome = registry.post(&overtaken, &target, json!({"metadata": {"name": "p"}}), &by);
         let budget = registry.db.get("poddisruptionbudgets.policy", "default/b").expect("it is there").decode();
         let left = budget.integer("/status/disruptionsAllowed").expect("a number");
         (outcome.err().map(|failure| failure.code()), registry.db.get("pods", "default/p").is_some(), left)

@@ -5,51 +5,56 @@ use pintle_json::Json;
 use super::Registry;
 use super::Writer;
 use super::served::{Served, Written};
-use super::update::Wish;
+use super::update::UpdateSource;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Place, Scale};
+use crate::kinds::{Kind, RequestTarget, Scale};
 use crate::object::metadata_mut;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::How;
 
 impl Registry {
     /// The scale of an object.
-    pub(crate) fn scale(&self, place: &Place) -> Outcome<Served> {
-        let object = self.get(place)?;
-        Ok(served(of(place)?.read(&object.typed())?))
+    pub(crate) fn scale(&self, target: &RequestTarget) -> Outcome<Served> {
+        let object = self.get(target)?;
+        Ok(served(of(target)?.read(&object.typed())?))
     }
 
     /// Changes the scale of an object to what `make` makes of the present one.
     pub(crate) async fn update_scale(
         &self,
-        place: &Place,
+        target: &RequestTarget,
         how: How,
         make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
-        let paths = of(place)?;
-        self.write_scale(place, manager, &|live| {
+        let paths = of(target)?;
+        self.write_scale(target, manager, &|live| {
             let present = paths.present(live);
             let mut scale = make(&present)?;
-            paths.check(place, &scale, live, how)?;
+            paths.check(target, &scale, live, how)?;
             let present = with_owners(present, live, paths);
             metadata_mut(&mut scale).unset("managedFields");
-            manager.track(&Scale::kind(), Some(&present), &mut scale, Part::Scale);
+            manager.track(&Scale::kind(), Some(&present), &mut scale, Subresource::Scale);
             Ok(scale)
         })
         .await
     }
 
     /// Applies a scale: what it says of the replicas holds for the object.
-    pub(crate) async fn apply_scale(&self, place: &Place, applied: &Json, manager: &Writer<'_>) -> Outcome<Written> {
-        let paths = of(place)?;
+    pub(crate) async fn apply_scale(
+        &self,
+        target: &RequestTarget,
+        applied: &Json,
+        manager: &Writer<'_>,
+    ) -> Outcome<Written> {
+        let paths = of(target)?;
         let kind = Scale::kind();
-        self.write_scale(place, manager, &|live| {
+        self.write_scale(target, manager, &|live| {
             let present = with_owners(paths.present(live), live, paths);
-            let mut scale = manager.apply(&kind, Some(&present), applied, Part::Scale)?;
-            paths.check_applied(place, &scale, &present)?;
+            let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
+            paths.check_applied(target, &scale, &present)?;
             kind.normalise(&mut scale);
-            paths.check(place, &scale, live, How::Apply)?;
+            paths.check(target, &scale, live, How::Apply)?;
             Ok(scale)
         })
         .await
@@ -58,24 +63,24 @@ impl Registry {
     /// Gives the object the scale that `make` makes for it, with the owners that are recorded there.
     async fn write_scale(
         &self,
-        place: &Place,
+        target: &RequestTarget,
         manager: &Writer<'_>,
         make: &(dyn Fn(&Json) -> Outcome<Json> + Sync),
     ) -> Outcome<Written> {
-        let paths = of(place)?;
+        let paths = of(target)?;
         let change = |live: Option<&Json>| {
-            let live = live.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
-            Ok(scaled(&place.kind, paths, live, &make(live)?))
+            let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
+            Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
         // As of an apply, nobody comes to own the fields by the write itself.
-        let written = self.guaranteed_update(place, &Wish::Apply(&change), manager).await?;
+        let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })
     }
 }
 
-fn of(place: &Place) -> Outcome<&Scale> {
-    place.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
+fn of(target: &RequestTarget) -> Outcome<&Scale> {
+    target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
 /// The scale with those who own the replicas of the object.

@@ -6,10 +6,10 @@ use pintle_json::Json;
 use pintle_schema::protobuf::{self, Enveloped};
 use pintle_schema::{self as schema, Schema, Type};
 
-use crate::apart;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::object::Ordered;
+use crate::offload;
 use crate::store::{Encoding, Order, Stored};
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
@@ -52,7 +52,7 @@ impl Served {
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),
-            ServedContent::Value(_) => apart::ALWAYS,
+            ServedContent::Value(_) => offload::ALWAYS,
         }
     }
 

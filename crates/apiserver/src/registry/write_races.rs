@@ -8,12 +8,12 @@ use pintle_json::{Json, json};
 
 use super::admission_plugin::{AdmissionRequest, Plugin};
 use super::served::Written;
-use super::{Registry, Wish, Writer};
+use super::{Registry, UpdateSource, Writer};
 use crate::config::ApiServerConfig;
 use crate::failure::Outcome;
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::object::metadata;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::WriteOptions;
 use crate::store::{Charge, Expect};
 
@@ -21,7 +21,7 @@ const BY: &str = "somebody-else";
 
 /// Another request that comes between, for as often as `left` says.
 struct Between {
-    act: fn(&Registry, &Place),
+    act: fn(&Registry, &RequestTarget),
     left: AtomicUsize,
 }
 
@@ -36,14 +36,14 @@ impl Plugin for Between {
         let is_left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         if is_left {
             let name = metadata::name(request.new.as_deref().expect("a write"));
-            (self.act)(registry, &Place { name: name.into(), ..request.place.clone() });
+            (self.act)(registry, &RequestTarget { name: name.into(), ..request.target.clone() });
         }
         Ok(Vec::new())
     }
 }
 
 /// A server on which `act` comes between the next `times` writes.
-fn server(act: fn(&Registry, &Place), times: usize) -> Registry {
+fn server(act: fn(&Registry, &RequestTarget), times: usize) -> Registry {
     let mut registry = Registry::new(ApiServerConfig::default(), None);
     let namespace = json!({"metadata": {"name": "default"}});
     registry.db.put(&"namespaces".into(), "default", Expect::Absent, namespace).expect("absent");
@@ -51,52 +51,52 @@ fn server(act: fn(&Registry, &Place), times: usize) -> Registry {
     registry
 }
 
-fn place(registry: &Registry, group: &str, plural: &str, name: &str) -> Place {
+fn target(registry: &Registry, group: &str, plural: &str, name: &str) -> RequestTarget {
     let kinds = registry.kinds();
-    Place::new(kinds.resource(group, "v1", plural).expect("a built-in kind").clone(), "default", name)
+    RequestTarget::new(kinds.resource(group, "v1", plural).expect("a built-in kind").clone(), "default", name)
 }
 
 fn object(name: &str) -> Json {
     json!({"metadata": {"name": name, "namespace": "default", "uid": BY, "labels": {"by": BY}}})
 }
 
-fn put_first(registry: &Registry, place: &Place) {
-    registry.db.put(&place.resource_key(), &place.key(), Expect::Absent, object(&place.name)).expect("absent");
+fn put_first(registry: &Registry, target: &RequestTarget) {
+    registry.db.put(&target.resource_key(), &target.key(), Expect::Absent, object(&target.name)).expect("absent");
 }
 
-fn label(registry: &Registry, place: &Place) {
-    let stored = registry.db.get(&place.resource_key(), &place.key()).expect("it is there");
+fn label(registry: &Registry, target: &RequestTarget) {
+    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("it is there");
     let mut new = stored.decode();
     new["metadata"]["labels"]["by"] = BY.into();
-    registry.db.put(&place.resource_key(), &place.key(), Expect::At(stored.revision()), new).expect("as read");
+    registry.db.put(&target.resource_key(), &target.key(), Expect::At(stored.revision()), new).expect("as read");
 }
 
-fn remove(registry: &Registry, place: &Place) {
-    let stored = registry.db.get(&place.resource_key(), &place.key()).expect("it is there");
-    registry.db.remove(&place.resource_key(), &place.key(), stored.revision()).expect("as read");
+fn remove(registry: &Registry, target: &RequestTarget) {
+    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("it is there");
+    registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
 /// Writes what the wish says, as the server does for a request.
-fn write(registry: &Registry, place: &Place, wish: &Wish<'_>) -> Outcome<Written> {
+fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
-    registry.update(place, wish, &Writer::new(&options, "m", registry.clock.now_text()))
+    registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))
 }
 
-fn apply(registry: &Registry, place: &Place) -> Outcome<Written> {
+fn apply(registry: &Registry, target: &RequestTarget) -> Outcome<Written> {
     let applied = json!({
-        "apiVersion": place.kind.api_version(), "kind": place.kind.kind,
-        "metadata": {"name": place.name, "labels": {"mine": "yes"}},
+        "apiVersion": target.kind.api_version(), "kind": target.kind.kind,
+        "metadata": {"name": target.name, "labels": {"mine": "yes"}},
     });
     let options = WriteOptions::default();
     let by = Writer::new(&options, "m", registry.clock.now_text());
-    let make = |live: Option<&Json>| by.apply(&place.kind, live, &applied, place.part);
-    write(registry, place, &Wish::Apply(&make))
+    let make = |live: Option<&Json>| by.apply(&target.kind, live, &applied, target.subresource);
+    write(registry, target, &UpdateSource::Apply(&make))
 }
 
 #[test]
 fn apply_of_a_new_object_merges_into_the_one_created_meanwhile() {
     let registry = server(put_first, 1);
-    let written = apply(&registry, &place(&registry, "", "configmaps", "a")).expect("no conflict");
+    let written = apply(&registry, &target(&registry, "", "configmaps", "a")).expect("no conflict");
     assert!(!written.created);
     let labels = written.object.typed()["metadata"]["labels"].clone();
     assert_eq!(labels, json!({"by": BY, "mine": "yes"}));
@@ -105,9 +105,9 @@ fn apply_of_a_new_object_merges_into_the_one_created_meanwhile() {
 #[test]
 fn apply_of_an_object_deleted_meanwhile_creates_it() {
     let registry = server(remove, 1);
-    let place = place(&registry, "", "configmaps", "a");
-    put_first(&registry, &place);
-    let written = apply(&registry, &place).expect("no conflict");
+    let target = target(&registry, "", "configmaps", "a");
+    put_first(&registry, &target);
+    let written = apply(&registry, &target).expect("no conflict");
     assert!(written.created);
     assert_eq!(written.object.typed()["metadata"]["labels"], json!({"mine": "yes"}));
 }
@@ -115,16 +115,16 @@ fn apply_of_an_object_deleted_meanwhile_creates_it() {
 #[test]
 fn apply_of_a_status_is_worked_out_anew_when_it_loses_a_race() {
     let registry = server(label, 1);
-    let mut place = place(&registry, "", "persistentvolumeclaims", "a");
-    put_first(&registry, &place);
-    place.part = Part::Status;
+    let mut target = target(&registry, "", "persistentvolumeclaims", "a");
+    put_first(&registry, &target);
+    target.subresource = Subresource::Status;
     let applied = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "status": {"phase": "Pending"},
     });
     let options = WriteOptions::default();
     let by = Writer::new(&options, "m", registry.clock.now_text());
-    let make = |live: Option<&Json>| by.apply(&place.kind, live, &applied, place.part);
-    let written = write(&registry, &place, &Wish::Apply(&make)).expect("no conflict").object.typed();
+    let make = |live: Option<&Json>| by.apply(&target.kind, live, &applied, target.subresource);
+    let written = write(&registry, &target, &UpdateSource::Apply(&make)).expect("no conflict").object.typed();
     assert_eq!((&written["status"]["phase"], &written["metadata"]["labels"]["by"]), (&"Pending".into(), &BY.into()));
 }
 
@@ -132,34 +132,34 @@ fn apply_of_a_status_is_worked_out_anew_when_it_loses_a_race() {
 fn put_that_would_create_updates_the_object_created_meanwhile() {
     let registry = server(put_first, 1);
     // An update of Endpoints needs no resourceVersion, one of a Lease does.
-    let endpoints = place(&registry, "", "endpoints", "a");
+    let endpoints = target(&registry, "", "endpoints", "a");
     let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a", "labels": {"mine": "yes"}}});
-    let written = write(&registry, &endpoints, &Wish::Put(&body)).expect("no conflict");
+    let written = write(&registry, &endpoints, &UpdateSource::Put(&body)).expect("no conflict");
     assert!(!written.created);
     assert_eq!(written.object.typed()["metadata"]["labels"]["mine"], "yes");
     let registry = server(put_first, 1);
-    let lease = place(&registry, "coordination.k8s.io", "leases", "a");
+    let lease = target(&registry, "coordination.k8s.io", "leases", "a");
     let body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
-    assert_eq!(write(&registry, &lease, &Wish::Put(&body)).err().map(|failure| failure.code()), Some(422));
+    assert_eq!(write(&registry, &lease, &UpdateSource::Put(&body)).err().map(|failure| failure.code()), Some(422));
 }
 
 #[test]
 fn put_at_a_version_conflicts_with_a_change_and_does_not_find_what_was_deleted() {
     for (act, plural, expected) in [
-        (label as fn(&Registry, &Place), "configmaps", Some(409)),
+        (label as fn(&Registry, &RequestTarget), "configmaps", Some(409)),
         (remove, "configmaps", Some(404)),
         (remove, "endpoints", None),
     ] {
         let registry = server(act, 1);
-        let place = place(&registry, "", plural, "a");
-        put_first(&registry, &place);
+        let target = target(&registry, "", plural, "a");
+        put_first(&registry, &target);
         let stored = registry.db.get(plural, "default/a").expect("it is there");
         let mut body = object("a");
         body["metadata"].unset("uid");
         body["metadata"]["resourceVersion"] = stored.revision().to_string().into();
         body["metadata"]["labels"]["mine"] = "yes".into();
-        (body["apiVersion"], body["kind"]) = ("v1".into(), place.kind.kind.as_str().into());
-        let written = write(&registry, &place, &Wish::Put(&body));
+        (body["apiVersion"], body["kind"]) = ("v1".into(), target.kind.kind.as_str().into());
+        let written = write(&registry, &target, &UpdateSource::Put(&body));
         assert_eq!(written.err().map(|failure| failure.code()), expected, "{plural}");
     }
 }
@@ -167,17 +167,17 @@ fn put_at_a_version_conflicts_with_a_change_and_does_not_find_what_was_deleted()
 #[test]
 fn removing_the_last_finalizer_succeeds_when_another_request_has_done_so() {
     let registry = server(remove, 1);
-    let place = place(&registry, "", "configmaps", "a");
+    let target = target(&registry, "", "configmaps", "a");
     let mut held = object("a");
     held["metadata"]["finalizers"] = json!(["example.com/f"]);
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    registry.db.put(&place.resource_key(), &place.key(), Expect::Absent, held).expect("absent");
+    registry.db.put(&target.resource_key(), &target.key(), Expect::Absent, held).expect("absent");
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         new["metadata"].unset("finalizers");
         Ok(new)
     };
-    let written = write(&registry, &place, &Wish::Patch(&make)).expect("it is what the request wanted");
+    let written = write(&registry, &target, &UpdateSource::Patch(&make)).expect("it is what the request wanted");
     assert_eq!(written.object.typed()["metadata"]["name"], "a");
 }
 
@@ -188,7 +188,7 @@ fn eight_generated_names_are_tried() {
         let options = WriteOptions::default();
         let by = Writer::new(&options, "m", registry.clock.now_text());
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}});
-        let created = registry.create(&place(&registry, "", "configmaps", ""), body, &by);
+        let created = registry.create(&target(&registry, "", "configmaps", ""), body, &by);
         let failure = created.err().map(|failure| failure.status);
         assert_eq!(failure.as_ref().map(|status| status.code), expected);
         let Some(status) = failure else { continue };

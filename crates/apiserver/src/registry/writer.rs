@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
-use crate::request::{Asker, Part};
+use crate::request::{Requester, Subresource};
 use crate::validate::is_printable;
 
 /// Who owns what the server itself writes.
@@ -24,7 +24,7 @@ pub(crate) struct Writer<'a> {
     now: String,
     /// The versions in which a custom resource is served; empty for built-in kinds.
     served: Vec<String>,
-    asker: Asker,
+    requester: Requester,
     /// Whether a write of an absent object may create it.
     may_create: Outcome<()>,
 }
@@ -37,18 +37,18 @@ impl<'a> Writer<'a> {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new(), asker: Asker::new(User::server()), may_create: Ok(()) }
+        Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
     }
 
     /// The same manager, where this is who asks for the write.
-    pub(crate) fn asking(mut self, asker: Asker) -> Self {
-        self.asker = asker;
+    pub(crate) fn asking(mut self, requester: Requester) -> Self {
+        self.requester = requester;
         self
     }
 
     /// Who asks for the write.
-    pub(super) fn asker(&self) -> &Asker {
-        &self.asker
+    pub(super) fn requester(&self) -> &Requester {
+        &self.requester
     }
 
     /// The same manager, with the answer to whether it may create objects.
@@ -70,16 +70,22 @@ impl<'a> Writer<'a> {
 
     /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
     /// the rules of the kind.
-    pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, part: Part) {
-        self.with_context(kind, part, |context| pintle_fieldmanager::track_update(old, new, context));
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
+        self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
     /// Lays what this manager applies over the live object.
-    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Json>, applied: &Json, part: Part) -> Outcome<Json> {
+    pub(crate) fn apply(
+        &self,
+        kind: &Kind,
+        live: Option<&Json>,
+        applied: &Json,
+        subresource: Subresource,
+    ) -> Outcome<Json> {
         let run = |context: &pintle_fieldmanager::WriteContext<'_>| {
             pintle_fieldmanager::apply(live, applied, self.options.force, context)
         };
-        let outcome = self.with_context(kind, part, run);
+        let outcome = self.with_context(kind, subresource, run);
         let outcome = outcome.ok_or_else(|| Failure::plain(500, "the kind has no schema to apply by"))?;
         let applied = outcome.map_err(|error| match error {
             pintle_fieldmanager::ApplyError::BadRequest(why) => Failure::bad_request(why),
@@ -95,17 +101,17 @@ impl<'a> Writer<'a> {
     fn with_context<R>(
         &self,
         kind: &Kind,
-        part: Part,
+        subresource: Subresource,
         run: impl FnOnce(&pintle_fieldmanager::WriteContext<'_>) -> R,
     ) -> Option<R> {
         let schema = kind.schema()?;
         Some(run(&pintle_fieldmanager::WriteContext {
             manager: &self.name,
             api_version: &kind.api_version(),
-            subresource: part.name(),
+            subresource: subresource.name(),
             now: &self.now,
             schema: &schema,
-            reset: kind.reset_fields(part),
+            reset: kind.reset_fields(subresource),
             served: &self.served,
             convert: kind.strategy.conversion(),
         }))

@@ -5,7 +5,7 @@ use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
 
 use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
-use crate::validate::{FaultReason, FieldFault, FieldFaults, is_printable};
+use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 
 /// The options of POST, PUT and PATCH.
 #[derive(Clone, Debug, Default)]
@@ -29,37 +29,37 @@ pub(crate) enum How {
 
 impl WriteOptions {
     pub(crate) fn parse(query: &Query, how: How) -> Outcome<Self> {
-        let mut faults = FieldFaults::default();
+        let mut errors = FieldErrors::default();
         let force = query.flag("force");
         let manager = query.text("fieldManager");
         match how {
             How::Apply if manager.is_empty() => {
-                faults.push(FieldFault::required("fieldManager", "is required for apply patch"));
+                errors.push(FieldError::required("fieldManager", "is required for apply patch"));
             }
             How::Patch if force.is_some() => {
-                faults.push(FieldFault::forbidden("force", "may not be specified for non-apply patch"));
+                errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
             }
             _ => (),
         }
-        faults.extend(manager_faults(manager));
-        let (dry_run, fault) = dry_run(query.all("dryRun"));
-        faults.extend(fault);
+        errors.extend(manager_errors(manager));
+        let (dry_run, error) = dry_run(query.all("dryRun"));
+        errors.extend(error);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                faults.push(not_supported("fieldValidation", &quoted(other), r#""", "Ignore", "Warn", "Strict""#));
+                errors.push(not_supported("fieldValidation", &quoted(other), r#""", "Ignore", "Warn", "Strict""#));
                 FieldValidation::Warn
             }
         };
-        if !faults.is_empty() {
+        if !errors.is_empty() {
             let kind = match how {
                 How::Post => "CreateOptions",
                 How::Put => "UpdateOptions",
                 How::Patch | How::Apply => "PatchOptions",
             };
-            return Err(Failure::invalid_options(kind, faults));
+            return Err(Failure::invalid_options(kind, errors));
         }
         Ok(Self { dry_run, field_manager: manager.into(), field_validation, force: force.unwrap_or(false) })
     }
@@ -110,76 +110,76 @@ impl ListOptions {
 
     /// Holds the options against each other.
     pub(crate) fn check(&self) -> Outcome<()> {
-        let faults = match self.watch {
-            true => self.watch_faults(),
-            false => self.list_faults(),
+        let errors = match self.watch {
+            true => self.watch_errors(),
+            false => self.list_errors(),
         };
-        if faults.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", faults)) }
+        if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", errors)) }
     }
 
-    fn watch_faults(&self) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn watch_errors(&self) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
         // Without a version to start from a watch begins with the present state, as if it had asked for it so.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
         if self.send_initial_events.is_some() && !not_older_than {
-            faults.push(FieldFault::forbidden(
+            errors.push(FieldError::forbidden(
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
         if let Some(text) = &self.match_text {
             if self.send_initial_events.is_none() {
-                faults.push(FieldFault::forbidden(
+                errors.push(FieldError::forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
                 ));
             }
             if !not_older_than {
-                faults.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
+                errors.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
             }
         }
         if (self.match_text.is_some() || implied) && !self.continue_token.is_empty() {
-            faults.push(FieldFault::forbidden(
+            errors.push(FieldError::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden when continue is provided",
             ));
         }
-        faults
+        errors
     }
 
-    fn list_faults(&self) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn list_errors(&self) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if let Some(text) = &self.match_text {
             if self.resource_version.is_empty() {
-                faults.push(FieldFault::forbidden(
+                errors.push(FieldError::forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 ));
             }
             if !self.continue_token.is_empty() {
-                faults.push(FieldFault::forbidden(
+                errors.push(FieldError::forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
             if self.version_match.is_none() {
                 let known = r#""Exact", "NotOlderThan", """#;
-                faults.push(not_supported("resourceVersionMatch", &quoted(text), known));
+                errors.push(not_supported("resourceVersionMatch", &quoted(text), known));
             }
             if self.version_match == Some(ResourceVersionMatch::Exact) && self.resource_version == "0" {
-                faults.push(FieldFault::forbidden(
+                errors.push(FieldError::forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                 ));
             }
         }
         if self.send_initial_events.is_some() {
-            faults.push(FieldFault::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
-        faults
+        errors
     }
 }
 
@@ -265,11 +265,11 @@ impl DeleteOptions {
     }
 
     fn checked<'a>(mut self, policy: Option<&str>, runs: impl Iterator<Item = &'a str>) -> Outcome<Self> {
-        let mut faults = FieldFaults::default();
+        let mut errors = FieldErrors::default();
         if let Some(text) = policy {
             if self.orphan_dependents.is_some() {
                 let why = "orphanDependents and deletionPropagation cannot be both set";
-                faults.push(FieldFault::invalid_text("propagationPolicy", text, why));
+                errors.push(FieldError::invalid_text("propagationPolicy", text, why));
             }
             self.propagation = match text {
                 "Background" => Some(PropagationPolicy::Background),
@@ -277,44 +277,48 @@ impl DeleteOptions {
                 "Orphan" => Some(PropagationPolicy::Orphan),
                 other => {
                     let known = r#""Foreground", "Background", "Orphan", "nil""#;
-                    faults.push(not_supported("propagationPolicy", &quoted(other), known));
+                    errors.push(not_supported("propagationPolicy", &quoted(other), known));
                     None
                 }
             };
         }
-        let (dry_run, fault) = dry_run(runs);
+        let (dry_run, error) = dry_run(runs);
         self.dry_run = dry_run;
-        faults.extend(fault);
-        if faults.is_empty() { Ok(self) } else { Err(Failure::invalid_options("DeleteOptions", faults)) }
+        errors.extend(error);
+        if errors.is_empty() { Ok(self) } else { Err(Failure::invalid_options("DeleteOptions", errors)) }
     }
 }
 
-fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> (bool, Option<FieldFault>) {
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> (bool, Option<FieldError>) {
     let values: Vec<_> = values.collect();
-    let fault = values.iter().any(|value| *value != "All").then(|| {
+    let error = values.iter().any(|value| *value != "All").then(|| {
         let shown: Vec<_> = values.iter().map(|value| quoted(value)).collect();
         not_supported("dryRun", &format!("[{}]", shown.join(",")), r#""All""#)
     });
-    (!values.is_empty(), fault)
+    (!values.is_empty(), error)
 }
 
-fn manager_faults(manager: &str) -> FieldFaults {
+fn manager_errors(manager: &str) -> FieldErrors {
     const LONGEST: usize = 128;
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if manager.len() > LONGEST {
         let why = format!("Too long: may not be more than {LONGEST} bytes");
-        faults.push(FieldFault::new(FaultReason::TooLong, "fieldManager", why));
+        errors.push(FieldError::new(FieldErrorType::TooLong, "fieldManager", why));
     }
     for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let why =
             format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), c as u32);
-        faults.push(FieldFault::new(FaultReason::Invalid, "fieldManager", why));
+        errors.push(FieldError::new(FieldErrorType::Invalid, "fieldManager", why));
     }
-    faults
+    errors
 }
 
-fn not_supported(field: &str, shown: &str, known: &str) -> FieldFault {
-    FieldFault::new(FaultReason::NotSupported, field, format!("Unsupported value: {shown}: supported values: {known}"))
+fn not_supported(field: &str, shown: &str, known: &str) -> FieldError {
+    FieldError::new(
+        FieldErrorType::NotSupported,
+        field,
+        format!("Unsupported value: {shown}: supported values: {known}"),
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::validate::{NameRule, name_faults};
+use crate::validate::{NameRule, name_errors};
 
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
@@ -114,7 +114,7 @@ impl<'a> ServiceAccountName<'a> {
     /// The account that a user is, if it is one.
     pub(crate) fn of(user: &'a User) -> Option<Self> {
         let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        let valid = |rule, name| name_faults(rule, name, false).is_empty();
+        let valid = |rule, name| name_errors(rule, name, false).is_empty();
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 

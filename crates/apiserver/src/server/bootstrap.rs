@@ -13,10 +13,10 @@ use pintle_json::{Json, json};
 
 use crate::background;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::object::metadata_mut;
-use crate::registry::{OWN_MANAGER, Registry, Wish, Writer};
-use crate::request::Part;
+use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
+use crate::request::Subresource;
 use crate::request::options::WriteOptions;
 use crate::store::Expect;
 
@@ -75,27 +75,27 @@ fn of_server(registry: &Registry) -> Vec<Json> {
 
 /// Makes an object, and writes its status, if it has one.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
-    let mut place = place(registry, &object)?;
+    let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
     let options = WriteOptions::default();
     let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
-    registry.create(&place, object, &by)?;
+    registry.create(&target, object, &by)?;
     let Some(mut status) = status else { return Ok(()) };
     set_times(&mut status, registry);
-    place.part = Part::Status;
+    target.subresource = Subresource::Status;
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         new["status"] = status.clone();
         Ok(new)
     };
-    registry.update(&place, &Wish::Patch(&make), &by)?;
+    registry.update(&target, &UpdateSource::Patch(&make), &by)?;
     Ok(())
 }
 
 /// Puts an object there that is whole but for its uid and times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
-    let place = place(registry, &object)?;
+    let target = target(registry, &object)?;
     let now = Json::from(registry.clock.now_text());
     let metadata = metadata_mut(&mut object);
     metadata.set("uid", registry.uuid());
@@ -107,19 +107,19 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
         set_times(status, registry);
     }
     let refused = |_| Failure::internal(format!("{line} is there already"));
-    registry.db.put(&place.resource_key(), &place.key(), Expect::Absent, object).map_err(refused)?;
+    registry.db.put(&target.resource_key(), &target.key(), Expect::Absent, object).map_err(refused)?;
     Ok(())
 }
 
 /// Where an object belongs.
-fn place(registry: &Registry, object: &Json) -> Outcome<Place> {
+fn target(registry: &Registry, object: &Json) -> Outcome<RequestTarget> {
     let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind(group, version, kind) else {
         return Err(Failure::internal(format!("no kind {kind:?} is served in {api_version:?}")));
     };
-    Ok(Place::new(kind.clone(), object.text("/metadata/namespace"), object.text("/metadata/name")))
+    Ok(RequestTarget::new(kind.clone(), object.text("/metadata/namespace"), object.text("/metadata/name")))
 }
 
 fn set_times(status: &mut Json, registry: &Registry) {
@@ -145,12 +145,12 @@ mod tests {
         }
         for line in OBJECTS.lines() {
             let object: Json = serde_json::from_str(line).expect("JSON");
-            let place = place(&registry, &object).expect("a kind");
+            let target = target(&registry, &object).expect("a kind");
             let strict = FieldValidation::Strict;
-            decode::object(&place.kind, &RawBody::json(line), strict).expect("the fields of its kind");
+            decode::object(&target.kind, &RawBody::json(line), strict).expect("the fields of its kind");
             assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
             create(&registry, object.clone()).expect("it is valid");
-            let made = registry.db.get(&place.resource_key(), &place.key()).expect("it is there").decode();
+            let made = registry.db.get(&target.resource_key(), &target.key()).expect("it is there").decode();
             assert_eq!(without_what_differs(made), without_what_differs(object), "{line}");
         }
     }

@@ -10,10 +10,10 @@ use pintle_schema as schema;
 use super::LoadError;
 use crate::failure::Outcome;
 use crate::http::decode::{self, RawBody};
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::registry::Registry;
 use crate::registry::Writer;
-use crate::request::Asker;
+use crate::request::Requester;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 
@@ -92,11 +92,11 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
         Some(namespace) => namespace,
         None => "default",
     };
-    let place = Place::new(kind.clone(), namespace, "");
+    let target = RequestTarget::new(kind.clone(), namespace, "");
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Writer::new(&options, LOADER, registry.clock.now_text()).asking(Asker::new(User::admin()));
-    registry.create(&place, decoded.value, &manager)?;
+    let manager = Writer::new(&options, LOADER, registry.clock.now_text()).asking(Requester::new(User::admin()));
+    registry.create(&target, decoded.value, &manager)?;
     Ok(())
 }

@@ -48,8 +48,8 @@ enum Say {
 
 impl Witness {
     fn hear(&self, phase: &'static str, request: &AdmissionRequest<'_>) -> Outcome<Say> {
-        let place = request.place;
-        if place.namespace != "n" && (&*place.kind.kind, &*place.name) != ("Namespace", "n") {
+        let target = request.target;
+        if target.namespace != "n" && (&*target.kind.kind, &*target.name) != ("Namespace", "n") {
             return Ok(Say::Nothing);
         }
         let mut state = self.0.lock().expect("no test has panicked with it");
@@ -57,7 +57,7 @@ impl Witness {
         request.by.warn(format!("{phase} looked"));
         match state.say {
             Say::Refuse(when) if when == phase => {
-                Err(Failure::forbidden(&request.place.kind.resource(), request.name(), "the witness says no"))
+                Err(Failure::forbidden(&request.target.kind.resource(), request.name(), "the witness says no"))
             }
             say => Ok(say),
         }
@@ -132,7 +132,7 @@ fn shown(object: Option<&Json>) -> String {
 
 /// What is told of a request, in a line.
 fn line(request: &AdmissionRequest<'_>) -> String {
-    let place = request.place;
+    let target = request.target;
     let options = match request.options {
         AdmissionOptions::Write(options) => format!("manager {}", options.field_manager),
         AdmissionOptions::Delete(options) => format!("{:?}", options.propagation),
@@ -141,9 +141,9 @@ fn line(request: &AdmissionRequest<'_>) -> String {
     format!(
         "{:?} {}/{} {}/{} {} -> {} by {} options {options}{}",
         request.operation,
-        place.kind.resource(),
-        place.part.name(),
-        place.namespace,
+        target.kind.resource(),
+        target.subresource.name(),
+        target.namespace,
         request.name(),
         shown(request.old),
         shown(request.new.as_deref()),

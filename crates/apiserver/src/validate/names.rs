@@ -32,7 +32,7 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
 /// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
-pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
     // The rest of a generated name follows the dash. Go drops the byte before the dash, too, so that one is never looked at.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
@@ -44,101 +44,101 @@ pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
         None => name,
     };
     match rule {
-        NameRule::Subdomain => subdomain_faults(name, 253),
+        NameRule::Subdomain => subdomain_errors(name, 253),
         NameRule::ShortSubdomain(most) => {
-            let mut faults = subdomain_faults(name, 253);
+            let mut errors = subdomain_errors(name, 253);
             if name.len() > most {
-                faults.push(format!("must be no more than {most} characters"));
+                errors.push(format!("must be no more than {most} characters"));
             }
-            faults
+            errors
         }
-        NameRule::Label => label_faults(name),
-        NameRule::OldLabel => old_label_faults(name),
+        NameRule::Label => label_errors(name),
+        NameRule::OldLabel => old_label_errors(name),
         NameRule::IpAddress => match name.parse::<IpAddr>() {
             Ok(address) if address.to_string() == name => Vec::new(),
             Ok(_) => vec!["must be a canonical format IP address".into()],
             Err(_) => vec![format!("ParseAddr({name:?}): unable to parse IP")],
         },
-        NameRule::PathSegment => path_segment_faults(name, prefix),
-        NameRule::ConfigKey => config_key_faults(name),
+        NameRule::PathSegment => path_segment_errors(name, prefix),
+        NameRule::ConfigKey => config_key_errors(name),
     }
 }
 
 /// Why a text is no key of an annotation: as of a label, in any letter case.
-pub(crate) fn annotation_key_faults(key: &str) -> Vec<String> {
+pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
 
 /// Why a text is no DNS subdomain.
-fn subdomain_faults(name: &str, most: usize) -> Vec<String> {
-    let mut faults = too_long(name, most);
+fn subdomain_errors(name: &str, most: usize) -> Vec<String> {
+    let mut errors = too_long(name, most);
     let label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
     if !name.split('.').all(label) {
-        faults.push(format!(
+        errors.push(format!(
             "{SUBDOMAIN} (e.g. 'example.com', regex used for validation is '{LABEL_PATTERN}(\\.{LABEL_PATTERN})*')"
         ));
     }
-    faults
+    errors
 }
 
-fn label_faults(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63);
+fn label_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long(name, 63);
     if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
         match is_subdomain_alone(name) {
-            true => faults.push("must not contain dots".into()),
-            false => faults.push(format!(
+            true => errors.push("must not contain dots".into()),
+            false => errors.push(format!(
                 "{LABEL} (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL_PATTERN}')"
             )),
         }
     }
-    faults
+    errors
 }
 
 fn is_subdomain_alone(name: &str) -> bool {
-    name.contains('.') && subdomain_faults(name, usize::MAX).is_empty()
+    name.contains('.') && subdomain_errors(name, usize::MAX).is_empty()
 }
 
-fn old_label_faults(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63);
+fn old_label_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long(name, 63);
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_word(name, b"-") || has_upper(name) {
-        faults.push(format!(
+        errors.push(format!(
             "{OLD_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
         ));
     }
-    faults
+    errors
 }
 
-fn path_segment_faults(name: &str, prefix: bool) -> Vec<String> {
-    let mut faults = Vec::new();
+fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
+    let mut errors = Vec::new();
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
     }
     for forbidden in ['/', '%'] {
         if name.contains(forbidden) {
-            faults.push(format!("may not contain '{forbidden}'"));
+            errors.push(format!("may not contain '{forbidden}'"));
         }
     }
-    faults
+    errors
 }
 
-fn config_key_faults(key: &str) -> Vec<String> {
+fn config_key_errors(key: &str) -> Vec<String> {
     const FORM: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
                         or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if key.len() > 253 {
-        faults.push("must be no more than 253 characters".to_owned());
+        errors.push("must be no more than 253 characters".to_owned());
     }
     if key.is_empty() || !key.chars().all(plain) {
-        faults.push(FORM.to_owned());
+        errors.push(FORM.to_owned());
     }
     match key {
-        "." => faults.push("must not be '.'".to_owned()),
-        ".." => faults.push("must not be '..'".to_owned()),
-        key if key.starts_with("..") => faults.push("must not start with '..'".to_owned()),
+        "." => errors.push("must not be '.'".to_owned()),
+        ".." => errors.push("must not be '..'".to_owned()),
+        key if key.starts_with("..") => errors.push("must not start with '..'".to_owned()),
         _ => {}
     }
-    faults
+    errors
 }
 
 fn too_long(name: &str, most: usize) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! Rules of names and labels.
 
-use super::{NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults};
+use super::{NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors};
 
 #[track_caller]
 fn check_name(rule: NameRule, name: &str, prefix: bool, valid: bool) {
-    let faults = name_faults(rule, name, prefix);
-    assert_eq!(faults.is_empty(), valid, "{rule:?} {name:?}: {faults:?}");
+    let errors = name_errors(rule, name, prefix);
+    assert_eq!(errors.is_empty(), valid, "{rule:?} {name:?}: {errors:?}");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn labels_and_annotations_have_qualified_keys() {
         ("a b", false, false),
     ] {
         assert_eq!(label_key_faults(key).is_empty(), label, "label {key:?}");
-        assert_eq!(annotation_key_faults(key).is_empty(), annotation, "annotation {key:?}");
+        assert_eq!(annotation_key_errors(key).is_empty(), annotation, "annotation {key:?}");
     }
     for (value, valid) in [("", true), ("a.B_1", true), ("-a", false), ("a b", false), ("a/b", false)] {
         assert_eq!(label_value_faults(value).is_empty(), valid, "value {value:?}");

@@ -203,7 +203,7 @@ fn an_app_armor_annotation_counts_as_a_profile() {
 
 #[test]
 fn what_is_enforced_is_warned_of_unless_the_labels_say_otherwise() {
-    for (labels, enforce, warn, faults) in [
+    for (labels, enforce, warn, errors) in [
         (json!({}), "privileged:latest", "privileged:latest", 0),
         (json!({"enforce": "baseline"}), "baseline:latest", "baseline:latest", 0),
         (json!({"enforce": "baseline", "enforce-version": "v1.30"}), "baseline:v1.30", "baseline:v1.30", 0),
@@ -222,7 +222,7 @@ fn what_is_enforced_is_warned_of_unless_the_labels_say_otherwise() {
         let (policy, found) = Policy::of(of);
         assert_eq!(
             (policy.enforce, policy.warn, found.into_iter().len()),
-            (standard(enforce), standard(warn), faults),
+            (standard(enforce), standard(warn), errors),
             "{labels}"
         );
     }

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use super::*;
 use crate::kinds::GroupResource;
-use crate::request::Part;
+use crate::request::Subresource;
 
 fn quota(hard: &[(&str, &str, &str)], spec: Json) -> Json {
     let side =
@@ -18,7 +18,7 @@ fn quota(hard: &[(&str, &str, &str)], spec: Json) -> Json {
 fn charged(quota: &Json, resource: &str, object: &Json, old: Option<&Json>) -> Result<String, String> {
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let resource = GroupResource::new(group, resource);
-    let attempt = Attempt { resource: &resource, part: Part::Object, object, old };
+    let attempt = Attempt { resource: &resource, subresource: Subresource::None, object, old };
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     check(quota, &attempt)
         .and_then(|()| charge(quota, &attempt, now))

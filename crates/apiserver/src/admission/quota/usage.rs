@@ -5,7 +5,7 @@ use pintle_schema::quantity::Quantity;
 
 use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
-use crate::request::Part;
+use crate::request::Subresource;
 
 /// Resources of the core group that a quota may count by their bare names.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
@@ -21,15 +21,15 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
     }
-    let Some(old) = attempt.old else { return attempt.part == Part::Object };
-    match attempt.part {
-        Part::Object if attempt.is_of("pods") => {
+    let Some(old) = attempt.old else { return attempt.subresource == Subresource::None };
+    match attempt.subresource {
+        Subresource::None if attempt.is_of("pods") => {
             pod_usage::has_deadline(old) != pod_usage::has_deadline(attempt.object)
         }
-        Part::Object => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
-        Part::Resize => attempt.is_of("pods"),
+        Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
+        Subresource::Resize => attempt.is_of("pods"),
         // What is set aside for a claim may outgrow what it asks for.
-        Part::Status => attempt.is_of("persistentvolumeclaims"),
+        Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use pintle_json::Json;
 use pintle_meta::GroupVersion;
 
 use super::release::has_finalizer;
-use crate::kinds::{Kinds, Place};
+use crate::kinds::{Kinds, RequestTarget};
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 use crate::store::key;
 
@@ -22,7 +22,13 @@ pub(super) enum Owner {
 }
 
 /// What has become of an owner, as far as changes were told.
-pub(super) fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Json, told: u64) -> Owner {
+pub(super) fn owner(
+    registry: &Registry,
+    kinds: &Kinds,
+    dependent: &RequestTarget,
+    reference: &Json,
+    told: u64,
+) -> Owner {
     let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
         return Owner::Unknown;

@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use crate::background::options;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::Place;
+use crate::kinds::RequestTarget;
 use crate::object::metadata;
-use crate::registry::{Registry, Wish, Writer};
-use crate::request::Asker;
+use crate::registry::{Registry, UpdateSource, Writer};
+use crate::request::Requester;
 use crate::request::user::User;
 use crate::store::Stored;
 
@@ -19,11 +19,11 @@ pub(super) const COLLECTOR: &str = "kube-controller-manager";
 /// Takes references out of an object that are dead.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
-    place: &Place,
+    target: &RequestTarget,
     uid: &str,
     is_dead: &(dyn Fn(&Json) -> bool + Sync),
 ) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
+    patch(registry, target, uid, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
         let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
@@ -31,16 +31,21 @@ pub(super) fn drop_references(
 }
 
 /// Lets a circle of references that block each other go.
-pub(super) fn unblock(registry: &Arc<Registry>, place: &Place, uid: &str) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
+pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
+    patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             reference["blockOwnerDeletion"] = false.into();
         }
     })
 }
 
-pub(super) fn drop_finalizer(registry: &Arc<Registry>, place: &Place, uid: &str, finalizer: &str) -> Outcome<()> {
-    patch(registry, place, uid, &|metadata| {
+pub(super) fn drop_finalizer(
+    registry: &Arc<Registry>,
+    target: &RequestTarget,
+    uid: &str,
+    finalizer: &str,
+) -> Outcome<()> {
+    patch(registry, target, uid, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
@@ -55,24 +60,29 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
 }
 
 /// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
-fn patch(registry: &Arc<Registry>, place: &Place, uid: &str, change: &(dyn Fn(&mut Json) + Sync)) -> Outcome<()> {
+fn patch(
+    registry: &Arc<Registry>,
+    target: &RequestTarget,
+    uid: &str,
+    change: &(dyn Fn(&mut Json) + Sync),
+) -> Outcome<()> {
     let make = |live: Option<&Json>| {
         let live = live.filter(|live| metadata::uid(live) == uid);
-        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
+        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
         change(&mut new["metadata"]);
         Ok(new)
     };
     let options = options();
-    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(asker());
-    match registry.update(place, &Wish::Patch(&make), &manager) {
+    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(requester());
+    match registry.update(target, &UpdateSource::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }
 }
 
 /// As whom objects are written and deleted.
-pub(super) fn asker() -> Asker {
-    Asker::new(User::controller("generic-garbage-collector"))
+pub(super) fn requester() -> Requester {
+    Requester::new(User::controller("generic-garbage-collector"))
 }
 
 pub(super) fn has_finalizer(object: &Stored, finalizer: &str) -> bool {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;
 
-use super::release::{COLLECTOR, asker};
+use super::release::{COLLECTOR, requester};
 use crate::background::{all, options};
-use crate::kinds::{Kinds, NAMESPACES, Place};
+use crate::kinds::{Kinds, NAMESPACES, RequestTarget};
 use crate::registry::{Registry, Writer};
 use crate::store::{Stored, key};
 
@@ -18,17 +18,17 @@ const DEFAULT: &str = "default";
 /// Warns about each owner that is in another namespace than its dependent, which is not allowed.
 ///
 /// It costs a lookup in each namespace for an owner that is not where it should be.
-pub(super) fn owners_elsewhere(registry: &Arc<Registry>, kinds: &Kinds, place: &Place, dependent: &Stored) {
+pub(super) fn owners_elsewhere(registry: &Arc<Registry>, kinds: &Kinds, target: &RequestTarget, dependent: &Stored) {
     for reference in dependent.owner_references() {
-        if is_elsewhere(registry, kinds, place, &reference)
-            && let Some(failure) = warn(registry, kinds, place, dependent, &reference)
+        if is_elsewhere(registry, kinds, target, &reference)
+            && let Some(failure) = warn(registry, kinds, target, dependent, &reference)
         {
-            tracing::debug!(key = %place.key(), message = failure, "an Event about an owner could not be made");
+            tracing::debug!(key = %target.key(), message = failure, "an Event about an owner could not be made");
         }
     }
 }
 
-fn is_elsewhere(registry: &Registry, kinds: &Kinds, place: &Place, reference: &Json) -> bool {
+fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, reference: &Json) -> bool {
     let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return false };
     let kind = kinds.kind(&version.group, &version.version, reference.text("/kind"));
     let Some(kind) = kind.filter(|kind| kind.namespaced()) else { return false };
@@ -37,41 +37,41 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, place: &Place, reference: &J
         let found = registry.db.get(&resource, &key(namespace, name));
         found.is_some_and(|found| found.uid() == reference.text("/uid"))
     };
-    !is_in(&place.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
+    !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
 /// Makes the Event; returns why it could not.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,
-    place: &Place,
+    target: &RequestTarget,
     dependent: &Stored,
     reference: &Json,
 ) -> Option<String> {
     let kind = kinds.kind("", "v1", "Event")?;
-    let namespace = if place.namespace.is_empty() { DEFAULT } else { &place.namespace };
+    let namespace = if target.namespace.is_empty() { DEFAULT } else { &target.namespace };
     let now = registry.clock.now_text();
     let suffix = registry.with_random(|random| random.u64(..));
     let message = format!(
         "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
         reference.text("/apiVersion"),
         reference.text("/kind"),
-        place.namespace,
+        target.namespace,
         reference.text("/name"),
         reference.text("/uid"),
-        place.namespace,
+        target.namespace,
     );
     let mut about = json!({
-        "apiVersion": place.kind.api_version(),
-        "kind": place.kind.kind,
-        "name": place.name,
+        "apiVersion": target.kind.api_version(),
+        "kind": target.kind.kind,
+        "name": target.name,
         "uid": dependent.uid(),
     });
-    if !place.namespace.is_empty() {
-        about.set("namespace", place.namespace.as_str());
+    if !target.namespace.is_empty() {
+        about.set("namespace", target.namespace.as_str());
     }
     let event = json!({
-        "metadata": {"name": format!("{}.{suffix:016x}", place.name), "namespace": namespace},
+        "metadata": {"name": format!("{}.{suffix:016x}", target.name), "namespace": namespace},
         "involvedObject": about,
         "type": "Warning",
         "reason": "OwnerRefInvalidNamespace",
@@ -83,6 +83,9 @@ fn warn(
         "count": 1,
     });
     let options = options();
-    let by = Writer::new(&options, COLLECTOR, now).asking(asker());
-    registry.create(&Place::new(kind.clone(), namespace, ""), event, &by).err().map(|failure| failure.status.message)
+    let by = Writer::new(&options, COLLECTOR, now).asking(requester());
+    registry
+        .create(&RequestTarget::new(kind.clone(), namespace, ""), event, &by)
+        .err()
+        .map(|failure| failure.status.message)
 }

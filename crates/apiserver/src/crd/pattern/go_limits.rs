@@ -8,7 +8,7 @@ const MOST_REPEATED: u32 = 1_000;
 const MOST_INSTRUCTIONS: usize = 1 << 20;
 
 /// Why Go refuses a pattern that can be parsed, if it does.
-pub(super) fn fault(ast: &Ast) -> Option<String> {
+pub(super) fn error(ast: &Ast) -> Option<String> {
     if let Some(count) = bad_repeat(ast, MOST_REPEATED) {
         return Some(format!("invalid repeat count: `{{{count}}}`"));
     }
@@ -99,10 +99,10 @@ mod tests {
             (r"(\pL{50}){20}", true),
         ] {
             let ast = regex_syntax::ast::parse::Parser::new().parse(pattern).expect("a pattern");
-            assert_eq!(fault(&ast).is_none(), expected, "{pattern}");
+            assert_eq!(error(&ast).is_none(), expected, "{pattern}");
         }
         let large = "((a{1000}b{1000}c{1000}d{1000}))".repeat(300);
         let ast = regex_syntax::ast::parse::Parser::new().parse(&large).expect("a pattern");
-        assert_eq!(fault(&ast).as_deref(), Some("expression too large"));
+        assert_eq!(error(&ast).as_deref(), Some("expression too large"));
     }
 }

@@ -50,9 +50,9 @@ async fn a_document_has_one_tag_in_all_forms_whichever_is_made_first() {
 async fn the_index_keeps_no_text_but_its_own() {
     let documents = Arc::new(Documents::default());
     let served = Arc::new(Kinds::builtin());
-    assert!(documents.shelf().is_empty());
+    assert!(documents.cache().is_empty());
     let index = documents.find(&served, DocumentScope::Index).await.expect("made").expect("served");
-    assert_eq!(documents.shelf().whole(), [DocumentScope::Index]);
+    assert_eq!(documents.cache().whole(), [DocumentScope::Index]);
     let document = documents.find(&served, apps()).await.expect("made").expect("served");
     let text = String::from_utf8_lossy(&index.bytes).into_owned();
     assert!(text.contains(&format!("\"/openapi/v3/apis/apps/v1?hash={}\"", document.tag)), "{text}");
@@ -76,7 +76,7 @@ async fn a_definition_that_changes_has_the_document_of_its_version_made_anew_and
     for at in [0, 7, COUNT - 1] {
         let mut after = Kinds::clone(&before);
         change(&mut after, at, "Gadget");
-        let tags = |documents: &Documents| documents.shelf().tags();
+        let tags = |documents: &Documents| documents.cache().tags();
         let (after, old) = (Arc::new(after), tags(&documents));
         documents.find(&after, DocumentScope::Index).await.expect("made");
         let mut made = tags(&documents);

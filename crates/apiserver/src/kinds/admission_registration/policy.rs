@@ -5,7 +5,7 @@ use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{POLICIES, is_about, whole};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
-use crate::request::Part;
+use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -27,8 +27,8 @@ impl Strategy for AdmissionPolicy {
         true
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {

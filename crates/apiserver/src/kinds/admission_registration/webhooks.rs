@@ -1,12 +1,12 @@
 //! ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 
-use super::webhook_faults;
+use super::webhook_errors;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -43,12 +43,12 @@ impl Strategy for Webhooks {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let doubles = doubles(object.list("/webhooks").map(|webhook| webhook.text("/name")));
         let all = Check::of(object).each("webhooks", |webhook, at| {
             let name = webhook.object().text("/name");
-            webhook_faults::of(webhook, self.mutating)
-                .refuse(doubles[at] && !name.is_empty(), || FieldFault::duplicate("name", &name.into()))
+            webhook_errors::of(webhook, self.mutating)
+                .refuse(doubles[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
         });
         all.done()
     }

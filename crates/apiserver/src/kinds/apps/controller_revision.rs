@@ -3,8 +3,8 @@
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -21,21 +21,21 @@ impl Strategy for ControllerRevision {
         object.set_default("revision", 0);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
             .not_negative(&["revision"])
-            .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
+            .refuse(data.is_none(), || FieldError::required("data", "data is mandatory"))
             .refuse(data.is_some_and(|data| !data.is_object()), || {
-                FieldFault::required("data", "data must be a valid JSON object")
+                FieldError::required("data", "data must be a valid JSON object")
             })
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = Check::of(new).not_negative(&["revision"]).done();
-        faults.extend(immutable(new, old, &["data"]));
-        faults
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = Check::of(new).not_negative(&["revision"]).done();
+        errors.extend(immutable(new, old, &["data"]));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -1,15 +1,15 @@
 //! DaemonSet.
 
-use super::{TEMPLATE, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
-use crate::kinds::shares::{is_nothing, more_than_all, share_faults};
+use crate::kinds::shares::{is_nothing, more_than_all, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::query::parse_int;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -24,7 +24,7 @@ impl Strategy for DaemonSet {
         object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old.is_some_and(|old| old.at(TEMPLATE) == object.at(TEMPLATE)) {
             true => Vec::new(),
             false => template_warnings::of(object, TEMPLATE),
@@ -68,8 +68,8 @@ impl Strategy for DaemonSet {
     }
 
     /// To Go the generation is a field of the spec: it counts by itself, and not by what is written to `/status`.
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        let changed = part == Part::Object && new.at(TEMPLATE) != old.at(TEMPLATE);
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
             let generation = template_generation(old).unwrap_or_default();
             set_template_generation(new, generation.wrapping_add(changed.into()));
@@ -81,26 +81,26 @@ impl Strategy for DaemonSet {
         template_generation(object).err().map(|failure| failure.status.message)
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let strategy = object.text("/spec/updateStrategy/type");
         Check::of(object)
-            .also(workload_faults(object, "daemonset"))
+            .also(workload_errors(object, "daemonset"))
             .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
                 let value = object["spec"]["updateStrategy"].clone();
-                FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
+                FieldError::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
             })
-            .also(if strategy == "RollingUpdate" { rolling_faults(object) } else { FieldFaults::default() })
+            .also(if strategy == "RollingUpdate" { rolling_errors(object) } else { FieldErrors::default() })
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status {
-            return status_faults(new, &[]);
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new, &[]);
         }
-        let mut faults = counted_too_far(new);
-        faults.extend(selector_changed(new, old));
-        faults.extend(self.validate_create(new));
-        faults
+        let mut errors = counted_too_far(new);
+        errors.extend(selector_changed(new, old));
+        errors.extend(self.validate_create(new));
+        errors
     }
 
     fn pods(&self) -> Pods {
@@ -134,17 +134,17 @@ impl Strategy for DaemonSet {
 }
 
 /// Pods are replaced by being fewer for a while, or by being more, but not both.
-fn rolling_faults(object: &Json) -> FieldFaults {
+fn rolling_errors(object: &Json) -> FieldErrors {
     const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
     const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
     let (still, eager) = (is_nothing(object, FEWER), !is_nothing(object, MORE));
     Check::of(object)
-        .also([FEWER, MORE].into_iter().filter_map(|share| share_faults(object, share)))
+        .also([FEWER, MORE].into_iter().filter_map(|share| share_errors(object, share)))
         .also([FEWER, MORE].into_iter().filter_map(|share| more_than_all(object, share)))
-        .refuse(still && !eager, || FieldFault::required(FEWER, "cannot be 0 when maxSurge is 0"))
+        .refuse(still && !eager, || FieldError::required(FEWER, "cannot be 0 when maxSurge is 0"))
         .refuse(!still && eager, || {
             let value = &object["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
-            FieldFault::invalid(MORE, value, "may not be set when maxUnavailable is non-zero")
+            FieldError::invalid(MORE, value, "may not be set when maxUnavailable is non-zero")
         })
         .done()
 }
@@ -159,11 +159,11 @@ fn template_generation(object: &Json) -> Outcome<i64> {
 }
 
 /// The faults of a count that has passed its end.
-fn counted_too_far(object: &Json) -> FieldFaults {
+fn counted_too_far(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
-    let fault = |why| FieldFault::invalid("spec.templateGeneration", &generation.into(), why);
+    let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);
     let wrong = ["must not be decremented", "must be greater than or equal to 0"];
-    wrong.into_iter().filter(|_| generation < 0).map(fault).collect()
+    wrong.into_iter().filter(|_| generation < 0).map(error).collect()
 }
 
 fn set_template_generation(object: &mut Json, generation: i64) {

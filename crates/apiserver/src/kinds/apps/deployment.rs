@@ -1,14 +1,14 @@
 //! Deployment.
 
-use super::{TEMPLATE, selector_changed, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::reset::Reset;
-use crate::kinds::shares::{is_nothing, more_than_all, share_faults};
+use crate::kinds::shares::{is_nothing, more_than_all, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::set_metadata;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -21,7 +21,7 @@ impl Strategy for Deployment {
         object["spec"]["replicas"] = 0.into();
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         template_warnings::written(object, old, TEMPLATE)
     }
 
@@ -58,8 +58,8 @@ impl Strategy for Deployment {
         object.set("status", json!({}));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part == Part::Status {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        if subresource == Subresource::Status {
             let labels = old.at("/metadata/labels").cloned();
             match labels {
                 Some(labels) => set_metadata(new, "labels", labels),
@@ -68,50 +68,50 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = workload_faults(object, "deployment");
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = workload_errors(object, "deployment");
         let strategy = object.text("/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
         match strategy {
             "Recreate" if object.has("/spec/strategy/rollingUpdate") => {
                 let why = "may not be specified when strategy `type` is 'Recreate'";
-                faults.push(FieldFault::forbidden(rolling, why));
+                errors.push(FieldError::forbidden(rolling, why));
             }
             "Recreate" => {}
             "RollingUpdate" => {
                 let (fewer, more) = (&*format!("{rolling}.maxUnavailable"), &*format!("{rolling}.maxSurge"));
-                faults.extend(share_faults(object, fewer).into_iter().chain(share_faults(object, more)));
+                errors.extend(share_errors(object, fewer).into_iter().chain(share_errors(object, more)));
                 if is_nothing(object, fewer) && is_nothing(object, more) {
                     let value = &object["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
-                    faults.push(FieldFault::invalid(fewer, value, "may not be 0 when `maxSurge` is 0"));
+                    errors.push(FieldError::invalid(fewer, value, "may not be 0 when `maxSurge` is 0"));
                 }
-                faults.extend(more_than_all(object, fewer));
+                errors.extend(more_than_all(object, fewer));
             }
             _ => {
                 let value = object["spec"]["strategy"].clone();
-                faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+                errors.push(FieldError::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
             }
         }
         let (deadline, ready) =
             (object.integer("/spec/progressDeadlineSeconds"), object.integer("/spec/minReadySeconds"));
         if let Some(deadline) = deadline.filter(|deadline| *deadline < 0) {
             let why = "must be greater than or equal to 0";
-            faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+            errors.push(FieldError::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
         }
         if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
             let why = "must be greater than minReadySeconds";
-            faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+            errors.push(FieldError::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => status_errors(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
-                let mut faults = self.validate_create(new);
-                faults.extend(selector_changed(new, old));
-                faults
+                let mut errors = self.validate_create(new);
+                errors.extend(selector_changed(new, old));
+                errors
             }
         }
     }
@@ -139,7 +139,7 @@ impl Strategy for Deployment {
         ]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(&[&["spec"], &["metadata", "labels"]])
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(&[&["spec"], &["metadata", "labels"]])
     }
 }

@@ -1,13 +1,13 @@
 //! ReplicaSet.
 
 use super::{
-    TEMPLATE, replica_cells, replica_columns, selector_changed, status_faults, workload_faults, workload_spec,
+    TEMPLATE, replica_cells, replica_columns, selector_changed, status_errors, workload_errors, workload_spec,
 };
 use crate::kinds::core::pod::template_warnings;
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Pods, Scale, Strategy};
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -20,7 +20,7 @@ impl Strategy for ReplicaSet {
         object["spec"]["replicas"] = 0.into();
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         template_warnings::written(object, old, TEMPLATE)
     }
 
@@ -41,17 +41,17 @@ impl Strategy for ReplicaSet {
         object.set("status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        workload_faults(object, "deployment")
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        workload_errors(object, "deployment")
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
-                let mut faults = self.validate_create(new);
-                faults.extend(selector_changed(new, old));
-                faults
+                let mut errors = self.validate_create(new);
+                errors.extend(selector_changed(new, old));
+                errors
             }
         }
     }

@@ -1,12 +1,12 @@
 //! ReplicationController, which is of the core group.
 
-use super::{TEMPLATE, replica_cells, replica_columns, status_faults, workload_spec};
+use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::{template_warnings, validate_template};
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, Pods, Scale, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -15,7 +15,7 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct ReplicationController;
 
 impl Strategy for ReplicationController {
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::created(object, TEMPLATE),
             // The kube-apiserver looks at the template that is being replaced.
@@ -51,7 +51,7 @@ impl Strategy for ReplicationController {
         object.set("status", json!({"replicas": 0}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let selector = object["spec"]["selector"].as_object().cloned().unwrap_or_default();
         let template = object.at("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.at("/metadata/labels")).cloned().unwrap_or_default();
@@ -61,25 +61,25 @@ impl Strategy for ReplicationController {
             .not_negative(&["spec.minReadySeconds"])
             .required("spec.selector")
             .not_negative(&["spec.replicas"])
-            .refuse(template.is_none(), || FieldFault::required("spec.template", ""))
+            .refuse(template.is_none(), || FieldError::required("spec.template", ""))
             .refuse(template.is_some() && !matches, || {
                 let why = "`selector` does not match template `labels`";
-                FieldFault::invalid("spec.template.metadata.labels", &labels, why)
+                FieldError::invalid("spec.template.metadata.labels", &labels, why)
             })
             .also(template.map(|template| validate_template(template, "spec.template")).unwrap_or_default())
             .refuse(!restart.is_empty() && restart != "Always", || {
-                FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
+                FieldError::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
             })
             .refuse(object.has("/spec/template/spec/activeDeadlineSeconds"), || {
                 let why = "activeDeadlineSeconds in ReplicationController is not Supported";
-                FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
+                FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why)
             })
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
         }
     }

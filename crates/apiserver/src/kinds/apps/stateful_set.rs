@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
+use super::{TEMPLATE, status_errors, workload_errors, workload_spec};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
-use crate::kinds::core::{claim_spec, claim_spec_faults};
+use crate::kinds::core::{claim_spec, claim_spec_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -22,9 +22,9 @@ impl Strategy for StatefulSet {
         object["spec"]["replicas"] = 0.into();
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
         let (mut found, path) = match old {
-            _ if part == Part::Status => return Vec::new(),
+            _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
             // The path has this in an update, and only there.
             Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
@@ -87,19 +87,19 @@ impl Strategy for StatefulSet {
         drop_max_unavailable(object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
         drop_max_unavailable(new);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        spec_faults(object, true)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        spec_errors(object, true)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status {
-            return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
-        let mut faults = spec_faults(new, false);
+        let mut errors = spec_errors(new, false);
         let fixed = |object: &Json| {
             let mut spec = object["spec"].clone();
             for key in [
@@ -118,9 +118,9 @@ impl Strategy for StatefulSet {
         if fixed(new) != fixed(old) {
             let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
                        'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-            faults.push(FieldFault::forbidden("spec", why));
+            errors.push(FieldError::forbidden("spec", why));
         }
-        faults
+        errors
     }
 
     fn name_rule(&self) -> NameRule {
@@ -143,27 +143,27 @@ impl Strategy for StatefulSet {
 }
 
 /// The faults of a StatefulSet. Claims and the name of the service cannot change, so only those of a new one are checked.
-fn spec_faults(object: &Json, new: bool) -> FieldFaults {
+fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
     let retention = ["Retain", "Delete"];
     let service = Check::of(object).name("spec.serviceName", NameRule::Label).done().into_iter().filter(|_| new);
     let claims =
         object.list("/spec/volumeClaimTemplates").enumerate().filter(|_| new).flat_map(|(at, claim)| {
-            claim_spec_faults(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"))
+            claim_spec_errors(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"))
         });
     Check::of(object)
         .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
-            FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
+            FieldError::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
         })
         .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
             let value = object["spec"]["updateStrategy"].clone();
-            FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
+            FieldError::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
         })
         .refuse(strategy == "OnDelete" && object.has("/spec/updateStrategy/rollingUpdate"), || {
             let value = object["spec"]["updateStrategy"]["rollingUpdate"].clone();
             let why = "only allowed for updateStrategy 'RollingUpdate'";
-            FieldFault::invalid("spec.updateStrategy.rollingUpdate", &value, why)
+            FieldError::invalid("spec.updateStrategy.rollingUpdate", &value, why)
         })
         .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
         .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
@@ -171,7 +171,7 @@ fn spec_faults(object: &Json, new: bool) -> FieldFaults {
         .also(claims)
         .not_negative(&["spec.replicas", "spec.minReadySeconds", "spec.ordinals.start"])
         .also(service)
-        .also(workload_faults(&as_made(object), "statefulset"))
+        .also(workload_errors(&as_made(object), "statefulset"))
         .done()
 }
 

@@ -5,21 +5,21 @@ use pintle_json::{Json, json};
 use super::user_info;
 use crate::failure::Outcome;
 use crate::kinds::posting::{Posting, Task};
-use crate::kinds::{Context, Place, Strategy};
-use crate::request::Part;
+use crate::kinds::{Context, RequestTarget, Strategy};
+use crate::request::Subresource;
 
 /// `authentication.k8s.io/v1` SelfSubjectReview.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct SelfSubjectReview;
 
 impl Strategy for SelfSubjectReview {
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Object).then_some(self)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::None).then_some(self)
     }
 }
 
 impl Posting for SelfSubjectReview {
-    fn task(&self, context: &Context<'_>, _: &Place, _: &Json, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, _: &RequestTarget, _: &Json, _: bool) -> Outcome<Task> {
         let metadata = json!({"creationTimestamp": context.time()});
         Ok(Task::Answer(json!({"metadata": metadata, "status": {"userInfo": user_info(context.user)}})))
     }

@@ -5,8 +5,8 @@ use pintle_json::{Json, json};
 use super::user_info;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
-use crate::kinds::{Context, Place, Strategy};
-use crate::request::Part;
+use crate::kinds::{Context, RequestTarget, Strategy};
+use crate::request::Subresource;
 use crate::request::user::User;
 
 /// `authentication.k8s.io/v1` TokenReview.
@@ -14,13 +14,13 @@ use crate::request::user::User;
 pub(in crate::kinds) struct TokenReview;
 
 impl Strategy for TokenReview {
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Object).then_some(self)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::None).then_some(self)
     }
 }
 
 impl Posting for TokenReview {
-    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let token = sent.text("/spec/token").to_owned();
         if token.is_empty() {
             return Err(Failure::bad_request("token is required for TokenReview in authentication"));

@@ -5,12 +5,12 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
 use crate::kinds::posting::{Posting, Question, Task};
-use crate::kinds::{Context, Place, Strategy};
+use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::object::set_metadata;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// `authorization.k8s.io/v1` SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview.
 #[derive(Clone, Copy, Debug)]
@@ -20,23 +20,23 @@ pub(in crate::kinds) struct AccessReview {
 }
 
 impl Strategy for AccessReview {
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Object).then_some(self)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::None).then_some(self)
     }
 }
 
 impl Posting for AccessReview {
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let mut review = sent.clone();
-        if place.kind.namespaced() {
-            set_metadata(&mut review, "namespace", place.namespace.as_str());
+        if target.kind.namespaced() {
+            set_metadata(&mut review, "namespace", target.namespace.as_str());
         }
         if let Some(metadata) = review.get_mut("metadata") {
             GIVEN.iter().for_each(|field| metadata.unset(field));
         }
-        let faults = self.faults(&review, place);
-        if !faults.is_empty() {
-            return Err(Failure::invalid_named("authorization.k8s.io", "", "", faults));
+        let errors = self.errors(&review, target);
+        if !errors.is_empty() {
+            return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
         }
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
         let who = if self.of_oneself { context.user.clone() } else { subject(sent) };
@@ -69,8 +69,8 @@ impl Posting for AccessReview {
 const GIVEN: &[&str] = &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 impl AccessReview {
-    fn faults(self, review: &Json, place: &Place) -> FieldFaults {
-        let local = place.kind.namespaced();
+    fn errors(self, review: &Json, target: &RequestTarget) -> FieldErrors {
+        let local = target.kind.namespaced();
         let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
         let nobody = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
         let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");
@@ -79,44 +79,44 @@ impl AccessReview {
         Check::of(review)
             .refuse(!resource.is_null() && !path.is_null(), || {
                 let why = "cannot be specified in combination with resourceAttributes";
-                FieldFault::invalid("spec.nonResourceAttributes", path, why)
+                FieldError::invalid("spec.nonResourceAttributes", path, why)
             })
             .refuse(resource.is_null() && path.is_null(), || {
                 let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                FieldFault::invalid("spec.resourceAttributes", &Json::Null, why)
+                FieldError::invalid("spec.resourceAttributes", &Json::Null, why)
             })
             .refuse(!self.of_oneself && nobody, || {
-                FieldFault::invalid_text("spec.user", "", "at least one of user or group must be specified")
+                FieldError::invalid_text("spec.user", "", "at least one of user or group must be specified")
             })
-            .inside("spec.resourceAttributes.fieldSelector", selector_faults)
-            .inside("spec.resourceAttributes.labelSelector", selector_faults)
+            .inside("spec.resourceAttributes.fieldSelector", selector_errors)
+            .inside("spec.resourceAttributes.labelSelector", selector_errors)
             .refuse(described, || {
                 let why = if local { "must be empty except for namespace" } else { "must be empty" };
-                FieldFault::invalid("metadata", &review["metadata"], why)
+                FieldError::invalid("metadata", &review["metadata"], why)
             })
-            .refuse(local && !resource.is_null() && namespace != place.namespace, || {
+            .refuse(local && !resource.is_null() && namespace != target.namespace, || {
                 let field = "spec.resourceAttributes.namespace";
-                FieldFault::invalid_text(field, namespace, "must match metadata.namespace")
+                FieldError::invalid_text(field, namespace, "must match metadata.namespace")
             })
             .refuse(local && !path.is_null(), || {
-                FieldFault::invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request")
+                FieldError::invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request")
             })
             .done()
     }
 }
 
 /// What narrows a resource down stands in one of two forms.
-fn selector_faults(selector: Check<'_>) -> Check<'_> {
+fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();
     let path = selector.path("").trim_end_matches('.').to_owned();
     selector
         .refuse(!raw.is_empty() && some, || {
-            FieldFault::invalid_text("rawSelector", raw, "may not specified at the same time as requirements")
+            FieldError::invalid_text("rawSelector", raw, "may not specified at the same time as requirements")
         })
         .refuse(raw.is_empty() && !some, || {
             let why = format!("when {path} is specified, requirements or rawSelector is required");
-            FieldFault::required("requirements", &why)
+            FieldError::required("requirements", &why)
         })
 }
 

@@ -4,21 +4,21 @@ use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Question, Task};
-use crate::kinds::{Context, Place, Strategy};
-use crate::request::Part;
+use crate::kinds::{Context, RequestTarget, Strategy};
+use crate::request::Subresource;
 
 /// `authorization.k8s.io/v1` SelfSubjectRulesReview.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct SelfSubjectRulesReview;
 
 impl Strategy for SelfSubjectRulesReview {
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Object).then_some(self)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::None).then_some(self)
     }
 }
 
 impl Posting for SelfSubjectRulesReview {
-    fn task(&self, _: &Context<'_>, _: &Place, sent: &Json, _: bool) -> Outcome<Task> {
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let namespace = sent.text("/spec/namespace").to_owned();
         if namespace.is_empty() {
             return Err(Failure::bad_request("no namespace on request"));

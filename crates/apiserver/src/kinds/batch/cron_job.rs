@@ -1,12 +1,12 @@
 //! CronJob.
 
-use super::{job_faults, job_warnings};
+use super::{job_errors, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::pod_template;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -15,9 +15,9 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct CronJob;
 
 impl Strategy for CronJob {
-    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, part: Subresource) -> Vec<String> {
         let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
-        if old.is_some() && part == Part::Object && object.text("/spec/schedule").contains("TZ") {
+        if old.is_some() && part == Subresource::None && object.text("/spec/schedule").contains("TZ") {
             let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
             found.push(format!(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see {see} for more details"
@@ -46,34 +46,34 @@ impl Strategy for CronJob {
         object.set("status", json!({}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let schedule = object.text("/spec/schedule");
-        let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
+        let why = if schedule.is_empty() { None } else { schedule_error(schedule) };
         let zone = object["spec"]["timeZone"].as_str();
         let template = &object["spec"]["jobTemplate"]["spec"];
         Check::of(object)
             .required("spec.schedule")
-            .refuse(why.is_some(), || FieldFault::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
+            .refuse(why.is_some(), || FieldError::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
             .not_negative(&["spec.startingDeadlineSeconds"])
             .refuse(zone.is_some_and(|zone| !is_zone(zone)), || {
                 let zone = zone.unwrap_or_default();
-                FieldFault::invalid_text("spec.timeZone", zone, format!("unknown time zone {zone}"))
+                FieldError::invalid_text("spec.timeZone", zone, format!("unknown time zone {zone}"))
             })
             .one_of("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])
-            .also(job_faults(template, "spec.jobTemplate.spec"))
+            .also(job_errors(template, "spec.jobTemplate.spec"))
             .refuse(template.has("/selector"), || {
                 let why = "`selector` will be auto-generated";
-                FieldFault::invalid("spec.jobTemplate.spec.selector", &template["selector"], why)
+                FieldError::invalid("spec.jobTemplate.spec.selector", &template["selector"], why)
             })
             .refuse(template.is_true("/manualSelector"), || {
-                FieldFault::unsupported("spec.jobTemplate.spec.manualSelector", &true.into(), &["nil", "false"])
+                FieldError::unsupported("spec.jobTemplate.spec.manualSelector", &true.into(), &["nil", "false"])
             })
             .not_negative(&["spec.successfulJobsHistoryLimit", "spec.failedJobsHistoryLimit"])
             .done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object { FieldFaults::default() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Json, _: &Json, part: Subresource) -> FieldErrors {
+        if part != Subresource::None { FieldErrors::default() } else { self.validate_create(new) }
     }
 
     fn name_rule(&self) -> NameRule {
@@ -112,7 +112,7 @@ impl Strategy for CronJob {
 }
 
 /// Why a text is no schedule; none if it is one.
-fn schedule_fault(schedule: &str) -> Option<String> {
+fn schedule_error(schedule: &str) -> Option<String> {
     const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
     const NAMES: [&[&str]; 5] = [
         &[],

@@ -1,13 +1,13 @@
 //! Job.
 
-use super::{job_faults, job_spec, job_warnings};
+use super::{job_errors, job_spec, job_warnings};
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Pods, Strategy};
 use crate::object::{holds, metadata};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::selector::{selects_labels, structured};
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_meta::GroupVersionKind;
@@ -35,7 +35,7 @@ impl Strategy for Job {
         )
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         job_warnings(object, old, "/spec")
     }
 
@@ -81,18 +81,18 @@ impl Strategy for Job {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        [generated_faults(object), job_spec_faults(object), job_name_faults(object)].into_iter().flatten().collect()
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        [generated_errors(object), job_spec_errors(object), job_name_errors(object)].into_iter().flatten().collect()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status {
-            return status_faults(new);
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new);
         }
         // The rules for the spec are among those for any Job, and again among those for a change.
-        let spec = job_spec_faults(new);
-        let mut faults: FieldFaults =
-            [generated_faults(new), spec.clone(), job_name_faults(new), spec].into_iter().flatten().collect();
+        let spec = job_spec_errors(new);
+        let mut errors: FieldErrors =
+            [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
         let mut keys = Vec::new();
         if new.text("/spec/completionMode") != "Indexed" {
             keys.push("completions");
@@ -101,7 +101,7 @@ impl Strategy for Job {
             && Some(completions) != new.at("/spec/parallelism")
         {
             let why = "can only be modified in tandem with spec.parallelism";
-            faults.push(FieldFault::invalid("spec.completions", completions, why));
+            errors.push(FieldError::invalid("spec.completions", completions, why));
         }
         keys.push("selector");
         let suspended =
@@ -115,10 +115,10 @@ impl Strategy for Job {
             let pointer = format!("/spec/{key}");
             if new.at(&pointer) != old.at(&pointer) {
                 let value = new.at(&pointer).cloned().unwrap_or_default();
-                faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
+                errors.push(FieldError::invalid(format!("spec.{key}"), &value, "field is immutable"));
             }
         }
-        faults
+        errors
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
@@ -173,13 +173,13 @@ impl Strategy for Job {
 }
 
 /// The spec of a Job, whose selector matches its pods, whoever made it.
-fn job_spec_faults(job: &Json) -> FieldFaults {
+fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
-    let mut faults = job_faults(spec, "spec");
+    let mut errors = job_errors(spec, "spec");
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
-        None => faults.push(FieldFault::required("spec.selector", "")),
-        Some(selector) => faults.extend(crate::kinds::label_selector::selector_faults(selector, "spec.selector")),
+        None => errors.push(FieldError::required("spec.selector", "")),
+        Some(selector) => errors.extend(crate::kinds::label_selector::selector_errors(selector, "spec.selector")),
     }
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
@@ -190,33 +190,33 @@ fn job_spec_faults(job: &Json) -> FieldFaults {
     };
     if !matches {
         let why = "`selector` does not match template `labels`";
-        faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
+        errors.push(FieldError::invalid("spec.template.metadata.labels", &labels, why));
     }
-    faults
+    errors
 }
 
 /// The last pod of an indexed Job has a host name too.
-fn job_name_faults(job: &Json) -> FieldFaults {
+fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
-        return FieldFaults::default();
+        return FieldErrors::default();
     };
     let name = metadata::name(job);
     let host = format!("{name}-{}", completions - 1);
-    match name_faults(NameRule::Label, &host, false).is_empty() {
-        true => FieldFaults::default(),
+    match name_errors(NameRule::Label, &host, false).is_empty() {
+        true => FieldErrors::default(),
         false => {
             let why = format!("will not able to create pod with invalid DNS label: {host}");
-            FieldFaults::from([FieldFault::invalid_text("metadata.name", name, why)])
+            FieldErrors::from([FieldError::invalid_text("metadata.name", name, why)])
         }
     }
 }
 
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
-fn generated_faults(job: &Json) -> FieldFaults {
+fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {
-        return FieldFaults::default();
+        return FieldErrors::default();
     };
     let (uid, name) = (metadata::uid(job), metadata::name(job));
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
@@ -226,50 +226,50 @@ fn generated_faults(job: &Json) -> FieldFaults {
         ("batch.kubernetes.io/controller-uid", uid),
         ("batch.kubernetes.io/job-name", name),
     ];
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for (key, wanted) in generated {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{wanted}'");
         match labels[key].as_str() {
-            None => faults.push(FieldFault::required(field, &why)),
-            Some(label) if label != wanted => faults.push(FieldFault::invalid(field, &labels, why)),
+            None => errors.push(FieldError::required(field, &why)),
+            Some(label) if label != wanted => errors.push(FieldError::invalid(field, &labels, why)),
             Some(_) => {}
         }
     }
     let expected = generated.map(|(key, value)| (key.to_owned(), Json::from(value))).into_iter().collect();
     if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
-        faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
+        errors.push(FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"));
     }
-    faults
+    errors
 }
 
-fn status_faults(object: &Json) -> FieldFaults {
+fn status_errors(object: &Json) -> FieldErrors {
     let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
     let has_end = object.has("/status/completionTime");
     let conditions = object["status"]["conditions"].clone();
     Check::of(object)
         .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
         .refuse(complete && failed, || {
-            FieldFault::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
+            FieldError::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
         })
         .refuse(has_end && !complete, || {
             let value = object["status"]["completionTime"].clone();
             let why = "cannot set completionTime when there is no Complete=True condition";
-            FieldFault::invalid("status.completionTime", &value, why)
+            FieldError::invalid("status.completionTime", &value, why)
         })
         .refuse(complete && !has_end, || {
-            FieldFault::required("status.completionTime", "completionTime is required for Complete jobs")
+            FieldError::required("status.completionTime", "completionTime is required for Complete jobs")
         })
         .refuse(complete && !holds(object, "SuccessCriteriaMet"), || {
             let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+            FieldError::new(crate::validate::FieldErrorType::Invalid, "status.conditions", why)
         })
         .refuse(failed && !holds(object, "FailureTarget"), || {
             let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
-            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+            FieldError::new(crate::validate::FieldErrorType::Invalid, "status.conditions", why)
         })
         .refuse((complete || failed) && !object.has("/status/startTime"), || {
-            FieldFault::required("status.startTime", "startTime is required for finished job")
+            FieldError::required("status.startTime", "startTime is required for finished job")
         })
         .done()
 }

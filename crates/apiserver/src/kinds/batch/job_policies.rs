@@ -8,7 +8,7 @@ use pintle_json::Json;
 use crate::failure::quoted;
 use crate::kinds::check::Check;
 use crate::object::doubles;
-use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
+use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;
 const CONDITIONS_AT_MOST: usize = 20;
@@ -21,7 +21,7 @@ const INDEXED_AT_MOST: i64 = 100_000;
 const MANY_AT_MOST: i64 = 10_000;
 
 /// The faults of both policies of a Job's spec.
-pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
     Check::at(spec, path)
@@ -31,7 +31,7 @@ pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
             at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec, &containers))
         })
         .refuse(spec.has("/successPolicy") && !indexed, || {
-            FieldFault::invalid("successPolicy", &success, "requires indexed completion mode")
+            FieldError::invalid("successPolicy", &success, "requires indexed completion mode")
         })
         .inside("successPolicy", |policy| match indexed {
             false => policy,
@@ -45,13 +45,13 @@ pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
 }
 
 /// Bounds for a Job that tells its pods by index.
-pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
     let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && spec.has("/backoffLimitPerIndex");
     let above = |value: Option<i64>, most: i64| value.is_some_and(|value| value > most);
     let most = |field: &str, most: &str| {
-        FieldFault::invalid(field, &number(field).into(), format!("must be less than or equal to {most}"))
+        FieldError::invalid(field, &number(field).into(), format!("must be less than or equal to {most}"))
     };
     let with_many =
         format!("{MANY_AT_MOST} when completions are above {INDEXED_AT_MOST} and used with backoff limit per index");
@@ -65,7 +65,7 @@ pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
         .refuse(above(failed, INDEXED_AT_MOST), || most("maxFailedIndexes", &INDEXED_AT_MOST.to_string()))
         .refuse(huge && failed.is_none(), || {
             let why = format!("must be specified when completions is above {INDEXED_AT_MOST}");
-            FieldFault::required("maxFailedIndexes", &why)
+            FieldError::required("maxFailedIndexes", &why)
         })
         .refuse(huge && above(at_once, MANY_AT_MOST), || most("parallelism", &with_many))
         .refuse(huge && above(failed, MANY_AT_MOST), || most("maxFailedIndexes", &with_many))
@@ -73,31 +73,31 @@ pub(super) fn index_faults(spec: &Json, path: &str) -> FieldFaults {
 }
 
 /// Who looks after the Job is named by a domain and a path.
-pub(super) fn manager_faults(spec: &Json, path: &str) -> FieldFaults {
-    let Some(manager) = spec["managedBy"].as_str() else { return FieldFaults::default() };
+pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
+    let Some(manager) = spec["managedBy"].as_str() else { return FieldErrors::default() };
     let field = format!("{path}.managedBy");
-    let mut faults = match manager.split_once('/') {
-        _ if manager.is_empty() => FieldFaults::from([FieldFault::required(field.as_str(), "")]),
+    let mut errors = match manager.split_once('/') {
+        _ if manager.is_empty() => FieldErrors::from([FieldError::required(field.as_str(), "")]),
         Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
-            let why = name_faults(NameRule::Subdomain, host, false);
-            why.iter().map(|why| FieldFault::invalid_text(field.as_str(), host, why)).collect()
+            let why = name_errors(NameRule::Subdomain, host, false);
+            why.iter().map(|why| FieldError::invalid_text(field.as_str(), host, why)).collect()
         }
         _ => {
             let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            FieldFaults::from([FieldFault::invalid_text(field.as_str(), manager, why)])
+            FieldErrors::from([FieldError::invalid_text(field.as_str(), manager, why)])
         }
     };
     if manager.len() > MANAGED_BY_AT_MOST {
-        faults.push(FieldFault::too_long(field, MANAGED_BY_AT_MOST));
+        errors.push(FieldError::too_long(field, MANAGED_BY_AT_MOST));
     }
-    faults
+    errors
 }
 
 fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) -> Check<'a> {
     let action = rule.object().text("/action");
     let rule = match action {
         "FailIndex" => rule.refuse(!spec.has("/backoffLimitPerIndex"), || {
-            FieldFault::invalid_text("action", action, "requires the backoffLimitPerIndex to be set")
+            FieldError::invalid_text("action", action, "requires the backoffLimitPerIndex to be set")
         }),
         _ => one_of(rule, "action", &["Count", "FailIndex", "FailJob", "Ignore"]),
     };
@@ -105,7 +105,7 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
     let by_conditions = rule.object().list("/onPodConditions").next().is_some();
     let refused = |words: &str| {
         let told = format!("Invalid value: specifying {words}");
-        FieldFault::new(FaultReason::Invalid, "", told)
+        FieldError::new(FieldErrorType::Invalid, "", told)
     };
     at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
         .each("onPodConditions", |pattern, _| {
@@ -113,7 +113,7 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
             let why = qualified_name_faults(kind);
             let pattern = why
                 .iter()
-                .fold(pattern, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
+                .fold(pattern, |check, why| check.refuse(true, || FieldError::invalid_text("type", kind, why)));
             one_of(pattern, "status", &["False", "True", "Unknown"])
         })
         .refuse(by_codes && by_conditions, || refused("both OnExitCodes and OnPodConditions is not supported"))
@@ -130,18 +130,18 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
     let codes = one_of(codes, "operator", &["In", "NotIn"])
         .refuse(!known, || {
             let why = "must be one of the container or initContainer names in the pod template";
-            FieldFault::invalid_text("containerName", container.unwrap_or_default(), why)
+            FieldError::invalid_text("containerName", container.unwrap_or_default(), why)
         })
-        .refuse(values.is_empty(), || FieldFault::invalid("values", &shown, "at least one value is required"));
+        .refuse(values.is_empty(), || FieldError::invalid("values", &shown, "at least one value is required"));
     let codes = values.iter().enumerate().fold(at_most(codes, "values", EXIT_CODES_AT_MOST), |codes, (at, value)| {
         let field = format!("values[{at}]");
         codes
             .refuse(is_in && *value == 0, || {
-                FieldFault::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
+                FieldError::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
             })
-            .refuse(doubles[at], || FieldFault::duplicate(field.as_str(), &(*value).into()))
+            .refuse(doubles[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
     });
-    codes.refuse(!values.is_sorted(), || FieldFault::invalid("values", &shown, "must be ordered"))
+    codes.refuse(!values.is_sorted(), || FieldError::invalid("values", &shown, "must be ordered"))
 }
 
 fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
@@ -153,17 +153,17 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     let shown = Json::from(count.unwrap_or(0));
     let too_many = |most: i64, what: &str| {
         let why = format!("must be less than or equal to {most} (the number of {what})");
-        FieldFault::invalid("succeededCount", &shown, why)
+        FieldError::invalid("succeededCount", &shown, why)
     };
     rule.refuse(count.is_none() && indexes.is_none(), || {
-        FieldFault::required("", "at least one of succeededCount or succeededIndexes must be specified")
+        FieldError::required("", "at least one of succeededCount or succeededIndexes must be specified")
     })
     .refuse(indexes.is_some_and(|text| text.len() > INDEXES_AT_MOST), || {
-        FieldFault::too_long("succeededIndexes", INDEXES_AT_MOST)
+        FieldError::too_long("succeededIndexes", INDEXES_AT_MOST)
     })
     .refuse(broken.is_some(), || {
         let why = format!("error parsing succeededIndexes: {}", broken.unwrap_or_default());
-        FieldFault::invalid_text("succeededIndexes", indexes.unwrap_or_default(), why)
+        FieldError::invalid_text("succeededIndexes", indexes.unwrap_or_default(), why)
     })
     .not_negative(&["succeededCount"])
     .refuse(count.is_some_and(|count| count > completions), || too_many(completions, "specified completions"))
@@ -214,7 +214,7 @@ fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
 fn at_most<'a>(check: Check<'a>, field: &str, most: usize) -> Check<'a> {
     let count =
         check.object().get(field).filter(|items| !items.is_empty()).and_then(Json::as_array).map_or(0, Vec::len);
-    check.refuse(count > most, || FieldFault::too_many(field, count, most))
+    check.refuse(count > most, || FieldError::too_many(field, count, most))
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
     #[track_caller]
     fn check(spec: Json, expected: &[&str]) {
-        let found: Vec<_> = faults(&spec, "spec").iter().map(ToString::to_string).collect();
+        let found: Vec<_> = errors(&spec, "spec").iter().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{spec}");
     }
 

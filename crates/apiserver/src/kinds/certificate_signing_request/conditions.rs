@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
@@ -50,8 +50,8 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
 }
 
 /// The faults of the conditions by themselves. What the old object had wrong may stay.
-pub(super) fn faults(object: &Json, old: Option<&Json>) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| condition["type"].is_empty()));
     let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
@@ -62,46 +62,46 @@ pub(super) fn faults(object: &Json, old: Option<&Json>) -> FieldFaults {
         let field = |name: &str| format!("{FIELD}[{at}].{name}");
         let (kind, status) = (condition.text("/type"), &condition["status"]);
         if kind.is_empty() && !untyped {
-            faults.push(FieldFault::required(field("type"), ""));
+            errors.push(FieldError::required(field("type"), ""));
         }
         let allowed: &[&str] = if TRUE_ALONE.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
-            faults.push(FieldFault::required(field("status"), ""));
+            errors.push(FieldError::required(field("status"), ""));
         } else if !status.as_str().is_some_and(|status| allowed.contains(&status)) {
-            faults.push(FieldFault::unsupported(field("status"), status, allowed));
+            errors.push(FieldError::unsupported(field("status"), status, allowed));
         }
         if let Some(decision) = DECISIONS.into_iter().find(|decision| *decision == kind) {
             if !both && decided.is_some_and(|other| other != decision) {
                 let why = "Approved and Denied conditions are mutually exclusive";
-                faults.push(FieldFault::invalid_text(FIELD, kind, why));
+                errors.push(FieldError::invalid_text(FIELD, kind, why));
             }
             decided = Some(decision);
         }
         if doubles[at] && !twice {
-            faults.push(FieldFault::duplicate(field("type"), &condition["type"]));
+            errors.push(FieldError::duplicate(field("type"), &condition["type"]));
         }
     }
-    faults
+    errors
 }
 
 /// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {
-        FieldFault::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
+        FieldError::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
     };
     for kind in TRUE_ALONE {
         if of_type(new, kind).len() < of_type(old, kind).len() {
-            faults.push(refuse("remove", kind));
+            errors.push(refuse("remove", kind));
         }
     }
     for kind in DECISIONS.into_iter().filter(|_| !decides) {
         let (new, old) = (of_type(new, kind), of_type(old, kind));
         if new.len() > old.len() {
-            faults.push(refuse("add", kind));
+            errors.push(refuse("add", kind));
         } else if new.len() == old.len() && new != old {
-            faults.push(refuse("modify", kind));
+            errors.push(refuse("modify", kind));
         }
     }
-    faults
+    errors
 }

@@ -6,23 +6,23 @@ use super::parsed;
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::{FurtherRight, GroupResource};
 use crate::object::metadata;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::user::MASTERS;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// Who approves or signs has to be one who may speak for the signer, or for all of its domain.
-pub(super) fn further_right(new: &Json, old: Option<&Json>, part: Part) -> Outcome<Option<FurtherRight>> {
+pub(super) fn further_right(new: &Json, old: Option<&Json>, subresource: Subresource) -> Outcome<Option<FurtherRight>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
     // The signer is the old object's: no update changes it.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
-    let verb = match part {
-        Part::Approval => "approve",
-        Part::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
+    let verb = match subresource {
+        Subresource::Approval => "approve",
+        Subresource::Status if differ("/status/certificate") || differ("/status/conditions") => "sign",
         _ => return Ok(None),
     };
     let domain = signer.split('/').next().unwrap_or_default();
@@ -46,40 +46,40 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
 }
 
 /// A signer is a domain and a path in it.
-pub(super) fn faults(signer: &str) -> FieldFaults {
+pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
-        return FieldFaults::from([FieldFault::required(FIELD, "")]);
+        return FieldErrors::from([FieldError::required(FIELD, "")]);
     }
     let [domain, path] = signer.split('/').collect::<Vec<_>>()[..] else {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return FieldFaults::from([FieldFault::invalid_text(FIELD, signer, why)]);
+        return FieldErrors::from([FieldError::invalid_text(FIELD, signer, why)]);
     };
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     // Only the first part that is wrong is told.
     let wrong_label = |segment: &str, rule: NameRule| {
-        let labels = segment.split('.').map(|label| (label, name_faults(rule, label, false)));
+        let labels = segment.split('.').map(|label| (label, name_errors(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());
         let (label, why) = first.unwrap_or_default();
         let told = why
             .iter()
-            .map(|why| FieldFault::invalid_text(FIELD, segment, format!("validating label {}: {why}", quoted(label))));
+            .map(|why| FieldError::invalid_text(FIELD, segment, format!("validating label {}: {why}", quoted(label))));
         told.collect::<Vec<_>>()
     };
     if domain.len() > LONGEST_DOMAIN {
-        faults.push(FieldFault::too_long(FIELD, LONGEST_DOMAIN));
+        errors.push(FieldError::too_long(FIELD, LONGEST_DOMAIN));
     }
-    faults.extend(wrong_label(domain, NameRule::Label));
+    errors.extend(wrong_label(domain, NameRule::Label));
     if !domain.contains('.') {
         let why = "should be a domain with at least two segments separated by dots";
-        faults.push(FieldFault::invalid_text(FIELD, domain, why));
+        errors.push(FieldError::invalid_text(FIELD, domain, why));
     }
-    faults.extend(wrong_label(path, NameRule::Subdomain));
+    errors.extend(wrong_label(path, NameRule::Subdomain));
     let longest = LONGEST_DOMAIN + 1 + LONGEST_DOMAIN + LONGEST_LABEL + 1;
     if signer.len() > longest {
-        faults.push(FieldFault::too_long(FIELD, longest));
+        errors.push(FieldError::too_long(FIELD, longest));
     }
-    faults
+    errors
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
             ("example.org/X", 1),
             ("ex_ample/X", 3),
         ] {
-            assert_eq!(faults(signer).into_iter().len(), count, "{signer}: {:?}", faults(signer));
+            assert_eq!(errors(signer).into_iter().len(), count, "{signer}: {:?}", errors(signer));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! ConfigMap.
 
-use super::{DATA_AT_MOST, decoded_size, immutable, key_faults, members};
+use super::{DATA_AT_MOST, decoded_size, immutable, key_errors, members};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -17,14 +17,14 @@ impl Strategy for ConfigMap {
         MetadataChecks::UpdateThenWhole
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
-        faults.extend(key_faults(object, "data"));
-        faults.extend(key_faults(object, "binaryData"));
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        errors.extend(key_errors(object, "data"));
+        errors.extend(key_errors(object, "binaryData"));
         for key in members(object, "data") {
             if object.has("/binaryData") && object["binaryData"].as_object().is_some_and(|data| data.contains_key(key))
             {
-                faults.push(FieldFault::invalid_text(
+                errors.push(FieldError::invalid_text(
                     format!("data[{key}]"),
                     key,
                     "duplicate of key present in binaryData",
@@ -34,15 +34,15 @@ impl Strategy for ConfigMap {
         let text: usize = object.members("/data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
         let binary: usize = decoded_size(object, "binaryData");
         if text + binary > DATA_AT_MOST {
-            faults.push(FieldFault::too_long("", DATA_AT_MOST));
+            errors.push(FieldError::too_long("", DATA_AT_MOST));
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = immutable(new, old, &["data", "binaryData"]);
-        faults.extend(self.validate_create(new));
-        faults
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = immutable(new, old, &["data", "binaryData"]);
+        errors.extend(self.validate_create(new));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::{ip_faults, is_of_this_server, special_address};
+use crate::kinds::network_rules::{ip_errors, is_of_this_server, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -24,7 +24,7 @@ impl Strategy for Endpoints {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpoints.kubernetes.io/managed-by"));
         if controller.is_some_and(|controller| controller == "endpoint-controller") {
@@ -47,24 +47,24 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         Check::of(object)
             .each("subsets", |subset, _| {
                 let both = ["/addresses", "/notReadyAddresses"];
                 let none = both.iter().all(|pointer| subset.object().list(pointer).next().is_none());
                 let why = "must specify `addresses` or `notReadyAddresses`";
-                let subset = subset.refuse(none, || FieldFault::required("", why));
+                let subset = subset.refuse(none, || FieldError::required("", why));
                 let several = subset.object().list("/ports").count() > 1;
-                let subset = subset.each("addresses", |address, _| address_faults(object, address));
-                subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
+                let subset = subset.each("addresses", |address, _| address_errors(object, address));
+                subset.each("notReadyAddresses", |address, _| address_errors(object, address)).each(
                     "ports",
                     |port, _| {
                         let number = port.object().integer("/port").unwrap_or(0);
                         let nameless = port.object().text("/name").is_empty();
-                        port.refuse(several && nameless, || FieldFault::required("name", ""))
+                        port.refuse(several && nameless, || FieldError::required("name", ""))
                             .name("name", NameRule::Label)
                             .refuse(!(1..=65535).contains(&number), || {
-                                FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
+                                FieldError::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
                             })
                             .one_of("protocol", &["SCTP", "TCP", "UDP"])
                             .inside("appProtocol", |protocol| protocol.whole_is_qualified())
@@ -97,15 +97,15 @@ impl Strategy for Endpoints {
     }
 }
 
-fn address_faults<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
+fn address_errors<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
     let ip = address.object().text("/ip");
-    let fault = ip_faults(ip, "ip");
+    let error = ip_errors(ip, "ip");
     let wrong = ip.parse::<IpAddr>().is_err();
     let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
     address
-        .refuse(fault.is_some(), || fault.unwrap_or_else(|| FieldFault::required("ip", "")))
+        .refuse(error.is_some(), || error.unwrap_or_else(|| FieldError::required("ip", "")))
         .name("hostname", NameRule::Label)
         .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
-        .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))
-        .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
+        .refuse(wrong, || FieldError::invalid_text("ip", ip, "must be a valid IP address"))
+        .refuse(special.is_some(), || special.unwrap_or_else(|| FieldError::required("ip", "")))
 }

@@ -8,8 +8,8 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::{metadata, text};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 
 pub(in crate::kinds) use events_api::Event;
@@ -43,12 +43,12 @@ impl Strategy for CoreEvent {
         event.set_default("reportingInstance", "");
     }
 
-    fn validate_create(&self, event: &Json) -> FieldFaults {
-        faults(event, "reportingComponent")
+    fn validate_create(&self, event: &Json) -> FieldErrors {
+        errors(event, "reportingComponent")
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> FieldFaults {
-        faults(new, "reportingComponent")
+    fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
+        errors(new, "reportingComponent")
     }
 
     fn checks_metadata_last(&self) -> bool {
@@ -129,7 +129,7 @@ impl Strategy for CoreEvent {
 }
 
 /// The faults of an event in its stored form, where its involved object is concerned.
-fn namespace_faults(event: &Json) -> FieldFaults {
+fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
     // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
@@ -140,8 +140,8 @@ fn namespace_faults(event: &Json) -> FieldFaults {
         (involved, false) => involved == namespace,
     };
     match fits {
-        true => FieldFaults::default(),
-        false => FieldFaults::from([FieldFault::invalid_text(
+        true => FieldErrors::default(),
+        false => FieldErrors::from([FieldError::invalid_text(
             "involvedObject.namespace",
             involved,
             "does not match event.namespace",
@@ -151,8 +151,8 @@ fn namespace_faults(event: &Json) -> FieldFaults {
 
 /// The faults of an event in its stored form, which both views share. An event with an `eventTime` follows the newer rules. `controller` is
 /// what the view calls the reporting controller.
-fn faults(event: &Json, controller: &str) -> FieldFaults {
-    let found = namespace_faults(event);
+fn errors(event: &Json, controller: &str) -> FieldErrors {
+    let found = namespace_errors(event);
     if !event.has("/eventTime") {
         return found;
     }
@@ -160,8 +160,8 @@ fn faults(event: &Json, controller: &str) -> FieldFaults {
     let wrong = qualified_name_faults(reporting);
     Check::of(event)
         .also(found)
-        .refuse(reporting.is_empty(), || FieldFault::required(controller, ""))
-        .also(wrong.iter().map(|why| FieldFault::invalid_text(controller, reporting, why)))
+        .refuse(reporting.is_empty(), || FieldError::required(controller, ""))
+        .also(wrong.iter().map(|why| FieldError::invalid_text(controller, reporting, why)))
         .required("reportingInstance")
         .also(too_long(event, "reportingInstance", TEXT_AT_MOST))
         .required("action")
@@ -175,9 +175,9 @@ fn faults(event: &Json, controller: &str) -> FieldFaults {
 const TEXT_AT_MOST: usize = 128;
 const NOTE_AT_MOST: usize = 1024;
 
-fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldFault> {
+fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     let long = event.text(&format!("/{key}")).len() > most;
-    long.then(|| FieldFault::invalid_text(key, "", format!("can have at most {most} characters")))
+    long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
 }
 
 /// What the API says of the columns.

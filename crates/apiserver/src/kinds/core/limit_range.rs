@@ -1,10 +1,10 @@
 //! LimitRange.
 
-use super::pod::{container_resource_faults, resource_name_faults};
+use super::pod::{container_resource_errors, resource_name_errors};
 use crate::kinds::check::Check;
 use crate::kinds::{MetadataChecks, Strategy};
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
+use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
@@ -35,12 +35,12 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let doubles = doubles(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {
                 let kind = limit.object()["type"].clone();
-                one_limit(limit.refuse(doubles[at], || FieldFault::duplicate("type", &kind)))
+                one_limit(limit.refuse(doubles[at], || FieldError::duplicate("type", &kind)))
             })
             .done()
     }
@@ -55,12 +55,12 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
         why.push("must be a standard limit type or fully qualified".to_owned());
     }
     let mut limit =
-        why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
+        why.iter().fold(limit, |check, why| check.refuse(true, || FieldError::invalid_text("type", kind, why)));
     if kind == "Pod" {
         for key in ["default", "defaultRequest"] {
             let there = object.get(key).is_some_and(|amounts| !amounts.is_empty());
-            let fault = || FieldFault::forbidden(key, "may not be specified when `type` is 'Pod'");
-            limit = limit.refuse(there, fault);
+            let error = || FieldError::forbidden(key, "may not be specified when `type` is 'Pod'");
+            limit = limit.refuse(there, error);
         }
     }
     let of_pods = matches!(kind, "Pod" | "Container");
@@ -68,15 +68,15 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
         let skipped = kind == "Pod" && key.starts_with("default");
         for (name, _) in object.members(&format!("/{key}")).filter(|_| !skipped) {
             let field = limit.path(&format!("{key}[{name}]"));
-            let faults =
-                if of_pods { container_resource_faults(&field, name) } else { resource_name_faults(&field, name) };
-            limit = limit.also(faults);
+            let errors =
+                if of_pods { container_resource_errors(&field, name) } else { resource_name_errors(&field, name) };
+            limit = limit.also(errors);
         }
     }
     let bounded = object.has("/min/storage") || object.has("/max/storage");
     limit = limit.refuse(kind == "PersistentVolumeClaim" && !bounded, || {
         let why = "either minimum or maximum storage value is required, but neither was provided";
-        FieldFault::required("limits", why)
+        FieldError::required("limits", why)
     });
     let mut resources: Vec<&Text> = Vec::new();
     for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
@@ -107,15 +107,15 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
             };
             let why = format!("{words} {small} is greater than {other} {great}");
             let value = amount(shown).unwrap_or_default();
-            limit = limit.refuse(true, || FieldFault::invalid_text(format!("{field}[{resource}]"), value, why));
+            limit = limit.refuse(true, || FieldError::invalid_text(format!("{field}[{resource}]"), value, why));
         }
-        limit = ratio_faults(limit, resource);
+        limit = ratio_errors(limit, resource);
     }
     limit
 }
 
 /// By how much a limit of one resource may exceed what is asked for.
-fn ratio_faults<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
+fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
     let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };
     let field = || format!("maxLimitRequestRatio[{resource}]");
@@ -126,10 +126,10 @@ fn ratio_faults<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
     limit
         .refuse(ratio < 1_000_000_000, || {
-            FieldFault::invalid_text(field(), text, format!("ratio {text} is less than 1"))
+            FieldError::invalid_text(field(), text, format!("ratio {text} is less than 1"))
         })
         .refuse(exceeds, || {
             let why = format!("ratio {text} is greater than max/min = {:.6}", bound.unwrap_or(0.0));
-            FieldFault::invalid_text(field(), text, why)
+            FieldError::invalid_text(field(), text, why)
         })
 }

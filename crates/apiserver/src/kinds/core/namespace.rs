@@ -3,8 +3,8 @@
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, MetadataChecks, Pods, Strategy};
 use crate::object::{metadata, put_back};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -62,9 +62,9 @@ impl Strategy for Namespace {
         }
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        match part {
-            Part::Object => {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        match subresource {
+            Subresource::None => {
                 put_back(new, old, "status");
                 let finalizers = old.at("/spec/finalizers").cloned();
                 if let Some(spec) = new.member("spec") {
@@ -74,27 +74,27 @@ impl Strategy for Namespace {
                     }
                 }
             }
-            Part::Finalize => put_back(new, old, "status"),
+            Subresource::Finalize => put_back(new, old, "status"),
             _ => {}
         }
         Self::label(new);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for name in object.texts("/spec/finalizers") {
             let mut why = qualified_name_faults(name);
             if !name.contains('/') && name != "kubernetes" {
                 why.push("name is neither a standard finalizer name nor is it fully qualified".to_owned());
             }
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text("spec.finalizers", name, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text("spec.finalizers", name, why)));
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => {
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => {
                 let phase = new.text("/status/phase");
                 let terminating = old.has("/metadata/deletionTimestamp");
                 let (wrong, why) = match terminating {
@@ -102,19 +102,19 @@ impl Strategy for Namespace {
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
                 };
                 if wrong {
-                    FieldFaults::from([FieldFault::invalid_text("status.Phase", phase, why)])
+                    FieldErrors::from([FieldError::invalid_text("status.Phase", phase, why)])
                 } else {
-                    FieldFaults::default()
+                    FieldErrors::default()
                 }
             }
-            Part::Finalize => {
+            Subresource::Finalize => {
                 let names = new.texts("/spec/finalizers").enumerate();
                 let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
-                let fault = |(at, name): (usize, &str)| {
+                let error = |(at, name): (usize, &str)| {
                     let why = "name is neither a standard finalizer name nor is it fully qualified";
-                    FieldFault::invalid_text(format!("spec.finalizers[{at}]"), name, why)
+                    FieldError::invalid_text(format!("spec.finalizers[{at}]"), name, why)
                 };
-                plain.map(fault).collect()
+                plain.map(error).collect()
             }
             _ => self.validate_create(new),
         }

@@ -2,14 +2,14 @@
 
 use super::proxy;
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::quantity_faults;
+use crate::kinds::amounts_of_resources::quantity_errors;
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::cidr_faults;
+use crate::kinds::network_rules::cidr_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};
-use crate::request::Part;
-use crate::validate::{FaultReason, FieldFault, FieldFaults, label_value_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use std::collections::HashSet;
@@ -36,16 +36,16 @@ impl Strategy for Node {
         MetadataChecks::WholeThenUpdate
     }
 
-    fn stream(&self, part: Part) -> Option<Stream> {
-        (part == Part::Proxy).then_some(proxy::OF_NODE)
+    fn stream(&self, subresource: Subresource) -> Option<Stream> {
+        (subresource == Subresource::Proxy).then_some(proxy::OF_NODE)
     }
 
     fn keeps_sent_status(&self) -> bool {
         true
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
-        if part != Part::Object {
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        if subresource != Subresource::None {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -77,7 +77,7 @@ impl Strategy for Node {
         }
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
         let there = object.list("/spec/taints").any(|known| known.text("/key") == taint);
         if old.is_none() && !there {
@@ -90,26 +90,27 @@ impl Strategy for Node {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        taint_faults(object).into_iter().chain(amount_faults(object)).chain(range_faults(object)).collect()
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
     /// The rules of any Node, but for a status, and those of a change, which look at taints and amounts once more.
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        let mut faults = if part == Part::Status { FieldFaults::default() } else { self.validate_create(new) };
-        faults.extend(amount_faults(new));
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        let mut errors =
+            if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
+        errors.extend(amount_errors(new));
         let mut seen = HashSet::new();
         for (at, address) in new.list("/status/addresses").enumerate() {
             if !seen.insert(address) {
-                faults.push(FieldFault::duplicate(format!("status.addresses[{at}]"), address));
+                errors.push(FieldError::duplicate(format!("status.addresses[{at}]"), address));
             }
         }
-        faults.extend(fixed_faults(new, old));
-        faults.extend(taint_faults(new));
+        errors.extend(fixed_errors(new, old));
+        errors.extend(taint_errors(new));
         if new.text("/spec/externalID") != old.text("/spec/externalID") {
-            faults.push(FieldFault::forbidden("spec.externalID", "may not be updated"));
+            errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
         }
-        faults
+        errors
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -176,7 +177,7 @@ fn complete_ranges(spec: &mut Json) {
 }
 
 /// The faults of the taints of a node, which are reported below its metadata.
-fn taint_faults(object: &Json) -> FieldFaults {
+fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let doubles = doubles(taints);
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -185,64 +186,64 @@ fn taint_faults(object: &Json) -> FieldFaults {
         let text = value.text("/value");
         let why = label_value_faults(text);
         let taint =
-            taint.qualified("key").refuse(!why.is_empty(), || FieldFault::invalid_text("value", text, why.join(";")));
+            taint.qualified("key").refuse(!why.is_empty(), || FieldError::invalid_text("value", text, why.join(";")));
         taint.required_one_of("effect", &effects).refuse(doubles[at], || {
             let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
-            FieldFault::new(FaultReason::Duplicate, "", message)
+            FieldError::new(FieldErrorType::Duplicate, "", message)
         })
     });
     check.done()
 }
 
-fn amount_faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn amount_errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for side in ["capacity", "allocatable"] {
         for (name, amount) in object.members(&format!("/status/{side}")) {
             let amount = amount.as_str().unwrap_or_default();
-            faults.extend(quantity_faults(&format!("status.{side}.{name}"), name, amount));
+            errors.extend(quantity_errors(&format!("status.{side}.{name}"), name, amount));
         }
     }
-    faults
+    errors
 }
 
-fn range_faults(object: &Json) -> FieldFaults {
+fn range_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "spec.podCIDRs";
     let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for (at, range) in ranges.iter().enumerate() {
-        faults.extend(cidr_faults(range, &format!("{FIELD}[{at}]")));
+        errors.extend(cidr_errors(range, &format!("{FIELD}[{at}]")));
     }
-    let is_wrong = !faults.is_empty();
+    let is_wrong = !errors.is_empty();
     if ranges.len() > 1 && is_wrong {
         let message = "Internal error: invalid PodCIDRs. failed to check with dual stack";
-        faults.push(FieldFault::new(FaultReason::Internal, FIELD, message));
+        errors.push(FieldError::new(FieldErrorType::Internal, FIELD, message));
     }
     let of_v6 = ranges.iter().filter(|range| range.contains(':')).count();
     if ranges.len() > 2 || ranges.len() == 2 && (is_wrong || of_v6 != 1) {
         let why = "may specify no more than one CIDR for each IP family";
-        faults.push(FieldFault::invalid(FIELD, &ranges.into(), why));
+        errors.push(FieldError::invalid(FIELD, &ranges.into(), why));
     }
-    faults
+    errors
 }
 
 /// What is set once and stays.
-fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
+fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
     let (was, is) = (ranges(old), ranges(new));
     if is.len() != was.len() && !was.is_empty() {
-        faults.push(FieldFault::forbidden("spec.podCIDRs", FIXED));
+        errors.push(FieldError::forbidden("spec.podCIDRs", FIXED));
     } else {
         let changed = was.iter().zip(&is).filter(|(was, is)| was != is);
-        faults.extend(changed.map(|_| FieldFault::forbidden("spec.podCIDRs", FIXED)));
+        errors.extend(changed.map(|_| FieldError::forbidden("spec.podCIDRs", FIXED)));
     }
     let provider = |node: &Json| node.text("/spec/providerID").to_owned();
     if !provider(old).is_empty() && provider(old) != provider(new) {
         let why = "node updates may not change providerID except from \"\" to valid";
-        faults.push(FieldFault::forbidden("spec.providerID", why));
+        errors.push(FieldError::forbidden("spec.providerID", why));
     }
-    faults
+    errors
 }
 
 fn roles(object: &Json) -> String {

@@ -1,15 +1,15 @@
 //! PersistentVolume.
 
 use super::pod::volume_plugins;
-use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults, pod};
+use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::basic_amount_fault;
+use crate::kinds::amounts_of_resources::basic_amount_error;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::object::text;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_schema::quantity;
@@ -23,8 +23,8 @@ impl Strategy for PersistentVolume {
         MetadataChecks::WholeTwice
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
-        if part != Part::Object {
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        if subresource != Subresource::None {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -66,9 +66,9 @@ impl Strategy for PersistentVolume {
         object.set("status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         const SINCE: &str = "lastPhaseTransitionTime";
-        let Some(status) = new.get_mut("status").filter(|_| part == Part::Status) else { return };
+        let Some(status) = new.get_mut("status").filter(|_| subresource == Subresource::Status) else { return };
         let before = old.at("/status/lastPhaseTransitionTime").cloned();
         match (status.text("/phase") == old.text("/status/phase"), status.get(SINCE).filter(|since| !since.is_null())) {
             (true, None) => before.into_iter().for_each(|before| status.set(SINCE, before)),
@@ -77,7 +77,7 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let spec = &object["spec"];
         let capacity = spec.at("/capacity").filter(|capacity| !capacity.is_empty());
         let alone = spec.members("/capacity").all(|(name, _)| name == "storage");
@@ -85,15 +85,15 @@ impl Strategy for PersistentVolume {
             let field = format!("spec.capacity[{name}]");
             let text = amount.as_str().unwrap_or_default();
             let is_positive = quantity::nanos(text).is_none_or(|nanos| nanos > 0);
-            let wrong = || FieldFault::invalid_text(field.as_str(), text, "must be greater than zero");
-            basic_amount_fault(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
+            let wrong = || FieldError::invalid_text(field.as_str(), text, "must be greater than zero");
+            basic_amount_error(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
         });
         let check = Check::at(spec, "spec")
             .required("accessModes")
-            .also(mode_faults(spec, "spec"))
+            .also(mode_errors(spec, "spec"))
             .required("capacity")
             .refuse(!alone || !spec.has("/capacity/storage"), || {
-                FieldFault::unsupported("capacity", capacity.unwrap_or(&Json::Null), &["storage"])
+                FieldError::unsupported("capacity", capacity.unwrap_or(&Json::Null), &["storage"])
             })
             .also(amounts)
             .one_of("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])
@@ -103,13 +103,13 @@ impl Strategy for PersistentVolume {
                     None => affinity.required_because("required", "must specify required node constraints"),
                 }
             })
-            .also(source_faults(spec));
+            .also(source_errors(spec));
         let root = matches!(spec.text("/hostPath/path").trim_end_matches('/'), "" | "/.") && spec.has("/hostPath");
         let recycles = spec.text("/persistentVolumeReclaimPolicy") == "Recycle";
         let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
         check
             .refuse(root && recycles && !spec.text("/hostPath/path").is_empty(), || {
-                FieldFault::forbidden(
+                FieldError::forbidden(
                     "persistentVolumeReclaimPolicy",
                     "may not be 'recycle' for a hostPath mount of '/'",
                 )
@@ -117,39 +117,39 @@ impl Strategy for PersistentVolume {
             .name("storageClassName", NameRule::Subdomain)
             .known("volumeMode", &["Block", "Filesystem"])
             .refuse(class == Some(""), || {
-                FieldFault::required("volumeAttributesClassName", "an empty string is disallowed")
+                FieldError::required("volumeAttributesClassName", "an empty string is disallowed")
             })
             .name("volumeAttributesClassName", NameRule::Subdomain)
             .refuse(class.is_some() && !spec.has("/csi"), || {
-                FieldFault::required("csi", "has to be specified when using volumeAttributesClassName")
+                FieldError::required("csi", "has to be specified when using volumeAttributesClassName")
             })
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object {
-            return FieldFaults::default();
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource != Subresource::None {
+            return FieldErrors::default();
         }
         // The rules of any volume are looked at twice.
-        let mut faults = self.validate_create(new);
-        faults.extend(self.validate_create(new));
+        let mut errors = self.validate_create(new);
+        errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
             let why = "spec.persistentvolumesource is immutable after creation";
-            faults.push(FieldFault::forbidden("spec.persistentvolumesource", why));
+            errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
         }
         if new.text("/spec/volumeMode") != old.text("/spec/volumeMode") {
             let mode = new.text("/spec/volumeMode");
-            faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
+            errors.push(FieldError::invalid_text("volumeMode", mode, "field is immutable"));
         }
         let affinity = |volume: &Json| volume.at("/spec/nodeAffinity").cloned().unwrap_or_default();
         if !affinity(old).is_null() && affinity(new) != affinity(old) {
             let why = "field is immutable, except for updating from beta label to GA";
-            faults.push(FieldFault::invalid("nodeAffinity", &affinity(new), why));
+            errors.push(FieldError::invalid("nodeAffinity", &affinity(new), why));
         }
-        faults
+        errors
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pv-protection");
         }
@@ -229,40 +229,40 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
 ];
 
 /// There is one source, and it is whole.
-fn source_faults(spec: &Json) -> FieldFaults {
+fn source_errors(spec: &Json) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {
-        return FieldFaults::from([FieldFault::required("spec", "must specify a volume type")]);
+        return FieldErrors::from([FieldError::required("spec", "must specify a volume type")]);
     };
     let object = &spec[*first];
-    let mut faults = match *first {
+    let mut errors = match *first {
         "hostPath" => pod::host_path(object, "spec.hostPath"),
         "local" => {
             let check = Check::at(object, "spec.local").required("path");
             check.also(pod::descending(object.text("/path"), "spec.local.path")).done()
         }
-        "csi" => csi_faults(object),
-        plugin => volume_plugins::faults(object, plugin, "spec", true),
+        "csi" => csi_errors(object),
+        plugin => volume_plugins::errors(object, plugin, "spec", true),
     };
     if *first == "local" && !spec.has("/nodeAffinity") {
-        faults.push(FieldFault::required("spec.nodeAffinity", "Local volume requires node affinity"));
+        errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
     }
     let why = "may not specify more than 1 volume type";
     for (source, told) in there {
         match *source {
             // Nobody minds one of these beside another.
-            "flexVolume" => faults.extend(volume_plugins::faults(&spec["flexVolume"], source, "spec", true)),
-            _ => faults.push(FieldFault::forbidden(format!("spec.{told}"), why)),
+            "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
+            _ => errors.push(FieldError::forbidden(format!("spec.{told}"), why)),
         }
     }
-    faults
+    errors
 }
 
-fn csi_faults(csi: &Json) -> FieldFaults {
+fn csi_errors(csi: &Json) -> FieldErrors {
     let secrets =
         ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"];
     let check = Check::at(csi, "spec.csi")
-        .also(volume_plugins::driver_faults(csi.text("/driver"), "spec.csi.driver"))
+        .also(volume_plugins::driver_errors(csi.text("/driver"), "spec.csi.driver"))
         .required("volumeHandle");
     let all = secrets.iter().fold(check, |check, secret| {
         check.inside(secret, |secret| {

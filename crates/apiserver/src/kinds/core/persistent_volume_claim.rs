@@ -1,15 +1,15 @@
 //! PersistentVolumeClaim.
 
-use super::{BETA_CLASS, add_finalizer, default_phase, mode_faults};
+use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::amounts_of_resources::{basic_amount_fault, quantity_faults, resource_key_faults};
+use crate::kinds::amounts_of_resources::{basic_amount_error, quantity_errors, resource_key_errors};
 use crate::kinds::check::Check;
-use crate::kinds::label_selector::selector_faults;
+use crate::kinds::label_selector::selector_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
@@ -28,8 +28,8 @@ impl Strategy for PersistentVolumeClaim {
         MetadataChecks::UpdateThenWhole
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
-        if part != Part::Object {
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        if subresource != Subresource::None {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -53,8 +53,8 @@ impl Strategy for PersistentVolumeClaim {
         align_sources(object, &Json::Null);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Part) {
-        if part == Part::Object {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        if subresource == Subresource::None {
             align_sources(new, old);
         }
     }
@@ -64,7 +64,13 @@ impl Strategy for PersistentVolumeClaim {
         true
     }
 
-    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
+    fn admit(
+        &self,
+        context: &Context<'_>,
+        object: &mut Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<()> {
         match old {
             None => {
                 add_finalizer(object, "kubernetes.io/pvc-protection");
@@ -76,22 +82,24 @@ impl Strategy for PersistentVolumeClaim {
                 Ok(())
             }
             // What is wrong in itself is told as that.
-            Some(old) if part == Part::Object && self.validate_update(object, old, part).is_empty() => {
+            Some(old)
+                if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
+            {
                 check_growth(context.cluster, object, old)
             }
             Some(_) => Ok(()),
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        spec_faults(&object["spec"], "spec")
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        spec_errors(&object["spec"], "spec")
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object {
-            return status_faults(new);
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource != Subresource::None {
+            return status_errors(new);
         }
-        let mut faults = self.validate_create(new);
+        let mut errors = self.validate_create(new);
         let fixed = |object: &Json| {
             let mut spec = object["spec"].clone();
             for key in ["storageClassName", "volumeName"] {
@@ -108,22 +116,22 @@ impl Strategy for PersistentVolumeClaim {
         };
         if fixed(new) != fixed(old) {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-            faults.push(FieldFault::forbidden("spec", why));
+            errors.push(FieldError::forbidden("spec", why));
         }
         let present = amount(old, "/status/capacity/storage").unwrap_or(0);
         let (size, before) = (amount(new, SIZE).unwrap_or(0), amount(old, SIZE).unwrap_or(0));
         if size < before && size <= present {
             let why = "field can not be less than status.capacity";
-            faults.push(FieldFault::forbidden("spec.resources.requests.storage", why));
+            errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
         }
         let mode = new.text("/spec/volumeMode");
         if mode != old.text("/spec/volumeMode") {
-            faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
+            errors.push(FieldError::invalid_text("volumeMode", mode, "field is immutable"));
         }
-        faults
+        errors
     }
 
-    fn looks_at(&self, _: Part) -> &'static [(&'static str, &'static str)] {
+    fn looks_at(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
         &[("", "LimitRange")]
     }
 
@@ -166,7 +174,7 @@ pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
 }
 
 /// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
-pub(in crate::kinds) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
+pub(in crate::kinds) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
     let none = spec.list("/accessModes").next().is_none();
@@ -180,28 +188,28 @@ pub(in crate::kinds) fn spec_faults(spec: &Json, path: &str) -> FieldFaults {
         "must match dataSourceRef"
     };
     let check = Check::at(spec, path)
-        .refuse(none, || FieldFault::required("accessModes", "at least 1 access mode is required"))
-        .also(selector_faults(&spec["selector"], &format!("{path}.selector")))
-        .also(mode_faults(spec, path));
+        .refuse(none, || FieldError::required("accessModes", "at least 1 access mode is required"))
+        .also(selector_errors(&spec["selector"], &format!("{path}.selector")))
+        .also(mode_errors(spec, path));
     let check = match amount {
-        None => check.also([FieldFault::required(field, "")]),
+        None => check.also([FieldError::required(field, "")]),
         Some(amount) => check.also(
             quantity::nanos(amount)
                 .filter(|nanos| *nanos <= 0)
-                .map(|_| FieldFault::invalid_text(field, amount, "must be greater than zero")),
+                .map(|_| FieldError::invalid_text(field, amount, "must be greater than zero")),
         ),
     };
     check
         .name("storageClassName", NameRule::Subdomain)
         .known("volumeMode", &["Block", "Filesystem"])
-        .inside("dataSource", source_faults)
-        .inside("dataSourceRef", |reference| source_faults(reference).name("namespace", NameRule::Label))
-        .refuse(both && (elsewhere || !same), || FieldFault::invalid_text("", &format!("{path}.dataSource"), why))
+        .inside("dataSource", source_errors)
+        .inside("dataSourceRef", |reference| source_errors(reference).name("namespace", NameRule::Label))
+        .refuse(both && (elsewhere || !same), || FieldError::invalid_text("", &format!("{path}.dataSource"), why))
         .name("volumeAttributesClassName", NameRule::Subdomain)
         .done()
 }
 
-fn source_faults(source: Check<'_>) -> Check<'_> {
+fn source_errors(source: Check<'_>) -> Check<'_> {
     let object = source.object();
     let (group, kind) = (object.text("/apiGroup"), object.text("/kind"));
     source
@@ -209,7 +217,7 @@ fn source_faults(source: Check<'_>) -> Check<'_> {
         .required("kind")
         .refuse(group.is_empty() && kind != "PersistentVolumeClaim", || {
             let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-            FieldFault::invalid_text("", kind, why)
+            FieldError::invalid_text("", kind, why)
         })
         .name("apiGroup", NameRule::Subdomain)
 }
@@ -267,7 +275,7 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
 }
 
 /// The faults of what a status says of the sizes of a claim.
-fn status_faults(claim: &Json) -> FieldFaults {
+fn status_errors(claim: &Json) -> FieldErrors {
     const ALLOCATED: &str = "status.allocatedResources";
     const STATUSES: &str = "status.allocatedResourceStatuses";
     const KNOWN: &[&str] = &[
@@ -277,25 +285,25 @@ fn status_faults(claim: &Json) -> FieldFaults {
         "NodeResizeInfeasible",
         "NodeResizePending",
     ];
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for (name, amount) in claim.members("/status/capacity") {
         let amount = amount.as_str().unwrap_or_default();
-        faults.extend(basic_amount_fault(&format!("status.capacity[{name}]"), amount));
+        errors.extend(basic_amount_error(&format!("status.capacity[{name}]"), amount));
     }
     for (name, status) in claim.members("/status/allocatedResourceStatuses") {
-        faults.extend(resource_key_faults(STATUSES, name));
+        errors.extend(resource_key_errors(STATUSES, name));
         if !status.as_str().is_some_and(|status| KNOWN.contains(&status)) {
-            faults.push(FieldFault::unsupported(STATUSES, &Json::from(name.as_str()), KNOWN));
+            errors.push(FieldError::unsupported(STATUSES, &Json::from(name.as_str()), KNOWN));
         }
     }
     for (name, amount) in claim.members("/status/allocatedResources") {
         let (field, amount) = (format!("{ALLOCATED}[{name}]"), amount.as_str().unwrap_or_default());
-        let of_key = resource_key_faults(ALLOCATED, name);
-        match basic_amount_fault(&field, amount) {
-            _ if !of_key.is_empty() => faults.extend(of_key),
-            Some(fault) => faults.push(fault),
-            None => faults.extend(quantity_faults(&field, "storage", amount)),
+        let of_key = resource_key_errors(ALLOCATED, name);
+        match basic_amount_error(&field, amount) {
+            _ if !of_key.is_empty() => errors.extend(of_key),
+            Some(error) => errors.push(error),
+            None => errors.extend(quantity_errors(&field, "storage", amount)),
         }
     }
-    faults
+    errors
 }

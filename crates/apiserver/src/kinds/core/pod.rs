@@ -43,18 +43,18 @@ use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, GroupResource, MetadataChecks, Pods, Strategy, Stream, warnings};
 use crate::object::{metadata, put_back, set_metadata};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 
 pub(in crate::kinds) use binding::Binding;
 pub(in crate::kinds) use defaults::{fill_plugins, pod_template};
 pub(in crate::kinds) use file_path::descending;
 pub(in crate::kinds) use pod_warnings::plugin;
-pub(in crate::kinds) use port_names::port_name_faults;
+pub(in crate::kinds) use port_names::port_name_errors;
 pub(in crate::kinds) use priority::SYSTEM_CLASSES;
 pub(in crate::kinds) use resource_amounts::{
-    limit_faults, name_of_resource as resource_name_faults, resource_faults as container_resource_faults,
+    limit_errors, name_of_resource as resource_name_errors, resource_errors as container_resource_errors,
 };
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;
@@ -114,10 +114,10 @@ impl Strategy for Pod {
         pod.set("status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, part: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, subresource: Subresource) {
         pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
-        match part {
-            Part::Status => {
+        match subresource {
+            Subresource::Status => {
                 for field in ["ownerReferences", "deletionTimestamp"] {
                     set_metadata(pod, field, old["metadata"][field].clone());
                 }
@@ -126,15 +126,21 @@ impl Strategy for Pod {
                 }
                 mutable::keep_class(pod, old);
             }
-            Part::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
-            Part::Resize => mutable::take_resources(pod, old),
+            Subresource::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
+            Subresource::Resize => mutable::take_resources(pod, old),
             _ => put_back(pod, old, "status"),
         }
     }
 
-    fn admit(&self, context: &Context<'_>, pod: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
-        match part {
-            Part::Object => {
+    fn admit(
+        &self,
+        context: &Context<'_>,
+        pod: &mut Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<()> {
+        match subresource {
+            Subresource::None => {
                 if old.is_none() {
                     let node = pod.text("/spec/nodeName").to_owned();
                     topology::label(context, &node, pod);
@@ -160,26 +166,26 @@ impl Strategy for Pod {
         !binds && new.get("spec") != old.get("spec")
     }
 
-    fn validate_create(&self, pod: &Json) -> FieldFaults {
-        let mut faults = spec::pod(pod);
+    fn validate_create(&self, pod: &Json) -> FieldErrors {
+        let mut errors = spec::pod(pod);
         if pod.list("/spec/ephemeralContainers").next().is_some() {
-            faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+            errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        mutable::faults(new, old, part)
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        mutable::errors(new, old, subresource)
     }
 
-    fn warnings(&self, pod: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
+    fn warnings(&self, pod: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
         // What a Pod may change is too little to warn of it once more.
-        if part == Part::Status {
+        if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {
                     found.extend(warnings::ip(entry.text("/ip"), &format!("status.{key}[{at}].ip")));
@@ -189,21 +195,21 @@ impl Strategy for Pod {
         found
     }
 
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        match part {
-            Part::Binding => Some(&Binding),
-            Part::Eviction => Some(&eviction::Eviction),
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        match subresource {
+            Subresource::Binding => Some(&Binding),
+            Subresource::Eviction => Some(&eviction::Eviction),
             _ => None,
         }
     }
 
-    fn stream(&self, part: Part) -> Option<Stream> {
-        stream::of(part)
+    fn stream(&self, subresource: Subresource) -> Option<Stream> {
+        stream::of(subresource)
     }
 
-    fn looks_at(&self, part: Part) -> &'static [(&'static str, &'static str)] {
-        match part {
-            Part::Eviction => &[("policy", "PodDisruptionBudget")],
+    fn looks_at(&self, subresource: Subresource) -> &'static [(&'static str, &'static str)] {
+        match subresource {
+            Subresource::Eviction => &[("policy", "PodDisruptionBudget")],
             _ => &[
                 ("scheduling.k8s.io", "PriorityClass"),
                 ("node.k8s.io", "RuntimeClass"),
@@ -240,9 +246,9 @@ impl Strategy for Pod {
         summary::cells(pod, now)
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
         const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
-        (part == Part::Status).then_some(PATHS)
+        (subresource == Subresource::Status).then_some(PATHS)
     }
 }
 

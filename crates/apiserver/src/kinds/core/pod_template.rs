@@ -3,8 +3,8 @@
 use super::pod::{pod_template, template_warnings, validate_template};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Pods, Strategy};
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -13,7 +13,7 @@ use pintle_json::Json;
 pub(in crate::kinds) struct PodTemplate;
 
 impl Strategy for PodTemplate {
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::of(object, "/template"),
             Some(old) => template_warnings::changed(object, old, "/template"),
@@ -26,7 +26,7 @@ impl Strategy for PodTemplate {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         validate_template(&object["template"], "template")
     }
 

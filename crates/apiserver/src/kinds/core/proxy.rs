@@ -9,7 +9,7 @@ use pintle_meta::Reason;
 
 use super::kubelet::kubelet;
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
+use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
@@ -38,9 +38,9 @@ fn options(kind: &str, rest: &[String]) -> Json {
     options
 }
 
-fn to_pod(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Destination::read("pod", &place.name)?;
-    let pod = find(cluster, "pods", &place.namespace, asked.name)?;
+fn to_pod(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
+    let asked = Destination::read("pod", &target.name)?;
+    let pod = find(cluster, "pods", &target.namespace, asked.name)?;
     let ports = || pod.list("/spec/containers").filter_map(|container| container.list("/ports").next());
     let port = match asked.port {
         "" => ports().next().and_then(|port| port.integer("/containerPort")).map(|port| port.to_string()),
@@ -54,8 +54,8 @@ fn to_pod(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswe
     Ok(nobody(&ip.to_string(), port.as_deref().unwrap_or(asked.usual_port())))
 }
 
-fn to_service(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let (asked, namespace) = (Destination::read("service", &place.name)?, &place.namespace);
+fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
+    let (asked, namespace) = (Destination::read("service", &target.name)?, &target.namespace);
     let unavailable = |why: String| Failure::new(503, Reason::ServiceUnavailable, why);
     let mut wanted = asked.port.to_owned();
     if let Ok(number) = asked.port.parse::<i64>() {
@@ -75,7 +75,7 @@ fn to_service(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamA
             return Ok(nobody(address.text("/ip"), &port.integer("/port").unwrap_or(0).to_string()));
         }
     }
-    Err(unavailable(format!("no endpoints available for service {}", quoted(&place.name))))
+    Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
 /// The addresses of the pods of a namespace. Very many of the endpoints may name one pod, which is looked at once.
@@ -102,8 +102,8 @@ impl PodAddresses<'_> {
     }
 }
 
-fn to_node(cluster: &dyn Cluster, place: &Place, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Destination::read("node", &place.name)?;
+fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
+    let asked = Destination::read("node", &target.name)?;
     let node = find(cluster, "nodes", "", asked.name)?;
     let (host, port) = kubelet(&node)?;
     if host.parse::<IpAddr>().is_err() {
@@ -199,7 +199,7 @@ mod tests {
         let cluster = OnePod(json!({"subsets": [subset, subset]}), Cell::new(0));
         let kinds = crate::kinds::Kinds::builtin();
         let services = kinds.kind("", "v1", "Service").expect("it is built in");
-        let way = to_service(&cluster, &Place::new(services.clone(), "default", "s"), &Json::Null);
+        let way = to_service(&cluster, &RequestTarget::new(services.clone(), "default", "s"), &Json::Null);
         assert_eq!((way.err().map(|failure| failure.code()), cluster.1.get()), (Some(503), 1));
     }
 }

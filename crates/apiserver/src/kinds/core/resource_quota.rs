@@ -4,8 +4,8 @@ use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::text;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
@@ -84,7 +84,7 @@ impl Strategy for ResourceQuota {
         true
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
             Some(_) => Vec::new(),
@@ -100,25 +100,25 @@ impl Strategy for ResourceQuota {
         object.set("status", json!({}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = amount_faults(object, "spec.hard");
-        faults.extend(scope_faults(object));
-        faults.extend(selector_faults(object));
-        faults
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = amount_errors(object, "spec.hard");
+        errors.extend(scope_errors(object));
+        errors.extend(selector_errors(object));
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part != Part::Object {
-            let mut faults = amount_faults(new, "status.hard");
-            faults.extend(amount_faults(new, "status.used"));
-            return faults;
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource != Subresource::None {
+            let mut errors = amount_errors(new, "status.hard");
+            errors.extend(amount_errors(new, "status.used"));
+            return errors;
         }
-        let mut faults = self.validate_create(new);
+        let mut errors = self.validate_create(new);
         let scopes = |quota: &Json| quota.texts("/spec/scopes").map(str::to_owned).collect::<BTreeSet<_>>();
         if scopes(new) != scopes(old) {
-            faults.push(FieldFault::invalid("spec.scopes", &new["spec"]["scopes"], "field is immutable"));
+            errors.push(FieldError::invalid("spec.scopes", &new["spec"]["scopes"], "field is immutable"));
         }
-        faults
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -138,29 +138,29 @@ impl Strategy for ResourceQuota {
     }
 }
 
-fn amount_faults(object: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn amount_errors(object: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (resource, amount) in object.members(&format!("/{}", path.replace('.', "/"))) {
         let field = format!("{path}[{resource}]");
         let amount = amount.as_str().unwrap_or_default();
         let odd = qualified_name_faults(resource);
         let known = STANDARD.contains(&resource.as_str()) || resource.contains("hugepages-");
-        faults.extend(odd.iter().map(|why| FieldFault::invalid_text(field.as_str(), resource, why)));
+        errors.extend(odd.iter().map(|why| FieldError::invalid_text(field.as_str(), resource, why)));
         if !known && !resource.contains('/') {
             let general = odd.is_empty().then_some("must be a standard resource type or fully qualified");
             for why in general.into_iter().chain(["must be a standard resource for quota"]) {
-                faults.push(FieldFault::invalid_text(field.as_str(), resource, why));
+                errors.push(FieldError::invalid_text(field.as_str(), resource, why));
             }
         }
         let nanos = quantity::nanos(amount).unwrap_or(0);
         if nanos < 0 {
-            faults.push(FieldFault::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
+            errors.push(FieldError::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
         }
         if COUNTED.contains(&resource.as_str()) && nanos % 1_000_000_000 != 0 {
-            faults.push(FieldFault::invalid_text(field, amount, "must be an integer"));
+            errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
         }
     }
-    faults
+    errors
 }
 
 /// Whether a scope says anything of how much there is of a resource.
@@ -190,62 +190,62 @@ fn conflicts(scopes: &[&str]) -> usize {
     pairs.iter().filter(|(one, other)| scopes.contains(one) && scopes.contains(other)).count()
 }
 
-fn scope_faults(object: &Json) -> FieldFaults {
+fn scope_errors(object: &Json) -> FieldErrors {
     let scopes: Vec<&str> = object.texts("/spec/scopes").collect();
     let value = &object["spec"]["scopes"];
-    let fault = |why: &str| FieldFault::invalid("spec.scopes", value, why);
-    let mut faults = FieldFaults::default();
+    let error = |why: &str| FieldError::invalid("spec.scopes", value, why);
+    let mut errors = FieldErrors::default();
     let outside = out_of_scope(object);
     for scope in &scopes {
-        faults.extend((!MODES.contains(scope)).then(|| fault("unsupported scope")));
-        faults.extend(
-            (0..outside.get(scope).copied().unwrap_or(0)).map(|_| fault("unsupported scope applied to resource")),
+        errors.extend((!MODES.contains(scope)).then(|| error("unsupported scope")));
+        errors.extend(
+            (0..outside.get(scope).copied().unwrap_or(0)).map(|_| error("unsupported scope applied to resource")),
         );
     }
-    faults.extend((0..conflicts(&scopes)).map(|_| fault("conflicting scopes")));
-    faults
+    errors.extend((0..conflicts(&scopes)).map(|_| error("conflicting scopes")));
+    errors
 }
 
 /// Told without the index of the expression.
-fn selector_faults(object: &Json) -> FieldFaults {
+fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
                           ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     let (mut scopes, counts) = (Vec::new(), out_of_scope(object));
     for expression in object.list("/spec/scopeSelector/matchExpressions") {
         let (scope, operator) = (expression.text("/scopeName"), expression.text("/operator"));
         let some = expression.list("/values").next().is_some();
         let selector = &object["spec"]["scopeSelector"];
         let outside = (0..counts.get(scope).copied().unwrap_or(0))
-            .map(|_| FieldFault::invalid(PATH, selector, "unsupported scope applied to resource"));
+            .map(|_| FieldError::invalid(PATH, selector, "unsupported scope applied to resource"));
         let by_presence = matches!(
             scope,
             "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
         );
         let check = Check::at(expression, PATH)
-            .refuse(!MODES.contains(&scope), || FieldFault::invalid_text("scopeName", scope, "unsupported scope"))
+            .refuse(!MODES.contains(&scope), || FieldError::invalid_text("scopeName", scope, "unsupported scope"))
             .also(outside)
-            .refuse(by_presence && operator != "Exists", || FieldFault::invalid_text("operator", operator, EXISTS));
+            .refuse(by_presence && operator != "Exists", || FieldError::invalid_text("operator", operator, EXISTS));
         let check = match operator {
             "In" | "NotIn" => check.refuse(!some, || {
-                FieldFault::required(
+                FieldError::required(
                     "values",
                     "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
                 )
             }),
             "Exists" | "DoesNotExist" => check.refuse(some, || {
                 let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                FieldFault::invalid("values", &expression["values"], why)
+                FieldError::invalid("values", &expression["values"], why)
             }),
             other => {
-                check.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
+                check.refuse(true, || FieldError::invalid_text("operator", other, "not a valid selector operator"))
             }
         };
-        faults.extend(check.done());
+        errors.extend(check.done());
         scopes.push(scope);
     }
     let value = &object["spec"]["scopes"];
-    faults.extend((0..conflicts(&scopes)).map(|_| FieldFault::invalid("spec.scopes", value, "conflicting scopes")));
-    faults
+    errors.extend((0..conflicts(&scopes)).map(|_| FieldError::invalid("spec.scopes", value, "conflicting scopes")));
+    errors
 }

@@ -2,11 +2,11 @@
 
 mod key_pair;
 
-use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
+use super::{DATA_AT_MOST, decoded_size, immutable, key_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -49,27 +49,27 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let mut faults = key_faults(object, "data");
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = key_errors(object, "data");
         if decoded_size(object, "data") > DATA_AT_MOST {
-            faults.push(FieldFault::too_long("data", DATA_AT_MOST));
+            errors.push(FieldError::too_long("data", DATA_AT_MOST));
         }
         let kind = object.text("/type");
         let there = |key: &str| object["data"].as_object().is_some_and(|data| data.contains_key(key));
         for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
-            faults.extend(
-                keys.iter().filter(|key| !there(key)).map(|key| FieldFault::required(format!("data[{key}]"), "")),
+            errors.extend(
+                keys.iter().filter(|key| !there(key)).map(|key| FieldError::required(format!("data[{key}]"), "")),
             );
         }
         match kind {
             "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
-                faults.push(FieldFault::required("data[username]", ""));
-                faults.push(FieldFault::required("data[password]", ""));
+                errors.push(FieldError::required("data[username]", ""));
+                errors.push(FieldError::required("data[password]", ""));
             }
             "kubernetes.io/service-account-token" => {
                 let pointer = "/metadata/annotations/kubernetes.io~1service-account.name";
                 if object.text(pointer).is_empty() {
-                    faults.push(FieldFault::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
+                    errors.push(FieldError::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
                 }
             }
             "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson" => {
@@ -78,25 +78,25 @@ impl Strategy for Secret {
                 let json = data.and_then(|data| STANDARD.decode(data).ok());
                 if json.is_some_and(|json| serde_json::from_slice::<Json>(&json).is_err()) {
                     let why = "invalid character in the JSON of a docker configuration";
-                    faults.push(FieldFault::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
+                    errors.push(FieldError::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
                 }
             }
             _ => {}
         }
-        faults
+        errors
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = FieldFaults::default();
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if new.get("type") != old.get("type") {
-            faults.push(FieldFault::invalid("type", &new["type"], "field is immutable"));
+            errors.push(FieldError::invalid("type", &new["type"], "field is immutable"));
         }
-        faults.extend(immutable(new, old, &["data"]));
-        faults.extend(self.validate_create(new));
-        faults
+        errors.extend(immutable(new, old, &["data"]));
+        errors.extend(self.validate_create(new));
+        errors
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         match object.text("/type") {
             "kubernetes.io/tls" => key_pair::key_pair(object).into_iter().collect(),
             _ => Vec::new(),

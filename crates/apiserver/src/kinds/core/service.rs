@@ -2,7 +2,7 @@
 
 mod allocation;
 mod families;
-mod service_faults;
+mod service_errors;
 mod traffic;
 
 use std::collections::{HashMap, HashSet};
@@ -11,22 +11,22 @@ use pintle_json::{Json, json};
 
 use super::proxy;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::network_rules::balanced_address_faults;
+use crate::kinds::network_rules::balanced_address_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::metadata;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
-use service_faults::faults;
+use service_errors::errors;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Service;
 
 impl Strategy for Service {
-    fn stream(&self, part: Part) -> Option<Stream> {
-        (part == Part::Proxy).then_some(proxy::OF_SERVICE)
+    fn stream(&self, subresource: Subresource) -> Option<Stream> {
+        (subresource == Subresource::Proxy).then_some(proxy::OF_SERVICE)
     }
 
     fn claims(&self, service: &Json) -> Vec<String> {
@@ -75,24 +75,30 @@ impl Strategy for Service {
         drop_internal_policy(object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, part: Part) {
-        if part == Part::Object {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, subresource: Subresource) {
+        if subresource == Subresource::None {
             drop_internal_policy(new);
         }
     }
 
     /// Allocation comes before validation, and what it cannot give is all that is told. What the type has no use for goes only then.
-    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, part: Part) -> Outcome<()> {
-        if part != Part::Object {
+    fn admit(
+        &self,
+        context: &Context<'_>,
+        object: &mut Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<()> {
+        if subresource != Subresource::None {
             return Ok(());
         }
         match old {
             Some(old) => keep_allocated(object, old),
             None => list_address(object),
         }
-        let faults = families::complete(object, old);
-        if !faults.is_empty() {
-            return Err(Failure::invalid_named("", "Service", metadata::name(object), faults));
+        let errors = families::complete(object, old);
+        if !errors.is_empty() {
+            return Err(Failure::invalid_named("", "Service", metadata::name(object), errors));
         }
         allocation::allocate(context.cluster, object, old)?;
         if let Some(old) = old {
@@ -101,33 +107,33 @@ impl Strategy for Service {
         Ok(())
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        faults(object)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status {
-            return status_faults(new, old);
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new, old);
         }
         let mut found = families::changes(new, old);
         let class = |service: &Json| service.at("/spec/loadBalancerClass").cloned().unwrap_or_default();
         let balanced = |service: &Json| service.text("/spec/type") == "LoadBalancer";
         if balanced(old) && balanced(new) && class(new) != class(old) {
-            found.push(FieldFault::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
+            found.push(FieldError::invalid("spec.loadBalancerClass", &class(new), "may not change once set"));
         }
         let port = |service: &Json| service.integer("/spec/healthCheckNodePort");
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
-            found.push(FieldFault::forbidden("spec.healthCheckNodePort", "field is immutable"));
+            found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
         // Once more than of a new one.
-        found.extend(traffic::class_faults(new));
-        found.extend(faults(new));
+        found.extend(traffic::class_errors(new));
+        found.extend(errors(new));
         found
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, part: Part) -> Vec<String> {
-        match part {
-            Part::Object => fields_to_warn_of(object),
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        match subresource {
+            Subresource::None => fields_to_warn_of(object),
             _ => warnings::load_balancer(object),
         }
     }
@@ -211,13 +217,13 @@ fn fields_to_warn_of(object: &Json) -> Vec<String> {
 }
 
 /// Only a load balancer has addresses outside of the cluster.
-fn status_faults(new: &Json, old: &Json) -> FieldFaults {
+fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
         let why = "may only be used when `spec.type` is 'LoadBalancer'";
-        return FieldFaults::from([FieldFault::forbidden("status.loadBalancer.ingress", why)]);
+        return FieldErrors::from([FieldError::forbidden("status.loadBalancer.ingress", why)]);
     }
-    balanced_address_faults(new, old)
+    balanced_address_errors(new, old)
 }
 
 fn default_if_empty(object: &mut Json, key: &str, value: &str) {

@@ -5,7 +5,7 @@ mod token_request;
 use crate::kinds::posting::Posting;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
-use crate::request::Part;
+use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -22,11 +22,11 @@ impl Strategy for ServiceAccount {
         name_secrets_alone(object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
         name_secrets_alone(new);
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
         let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
         let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
@@ -36,8 +36,8 @@ impl Strategy for ServiceAccount {
         }
     }
 
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Token).then_some(&token_request::TokenRequest)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::Token).then_some(&token_request::TokenRequest)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -4,7 +4,7 @@ use super::claim_defaults;
 use crate::kinds::Strategy;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::request::Part;
+use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -38,7 +38,7 @@ impl Strategy for ResourceClaim {
         true
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }

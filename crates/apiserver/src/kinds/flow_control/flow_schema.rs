@@ -6,8 +6,8 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::{condition, metadata};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -37,12 +37,12 @@ impl Strategy for FlowSchema {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        faults(object)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status { FieldFaults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -63,17 +63,17 @@ impl Strategy for FlowSchema {
         ]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 
-fn faults(object: &Json) -> FieldFaults {
+fn errors(object: &Json) -> FieldErrors {
     const MOST: i64 = 10_000;
     let spec = &object["spec"];
     let (name, level) = (metadata::name(object), spec.text("/priorityLevelConfiguration/name"));
     let precedence = spec.integer("/matchingPrecedence").unwrap_or(0);
-    let precedence_is = |why: String| FieldFault::invalid("matchingPrecedence", &precedence.into(), why);
+    let precedence_is = |why: String| FieldError::invalid("matchingPrecedence", &precedence.into(), why);
     let method = spec.get("distinguisherMethod").filter(|method| !method.is_null());
     let known = method.is_none_or(|method| matches!(method.text("/type"), "ByNamespace" | "ByUser"));
     let check = Check::at(spec, "spec")
@@ -84,17 +84,17 @@ fn faults(object: &Json) -> FieldFaults {
         })
         .refuse(!known, || {
             let method = method.unwrap_or(&Json::Null);
-            FieldFault::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
+            FieldError::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
         })
         .refuse(level.is_empty(), || {
-            FieldFault::required("priorityLevelConfiguration.name", "must reference a priority level")
+            FieldError::required("priorityLevelConfiguration.name", "must reference a priority level")
         })
         .name("priorityLevelConfiguration.name", NameRule::Subdomain)
         .each("rules", |rule, _| {
             let empty = |field: &str| rule.object().get(field).is_none_or(Json::is_empty);
             let nothing = empty("resourceRules") && empty("nonResourceRules");
             rule.required_because("subjects", "subjects must contain at least one value").refuse(nothing, || {
-                FieldFault::required("", "at least one of resourceRules and nonResourceRules has to be non-empty")
+                FieldError::required("", "at least one of resourceRules and nonResourceRules has to be non-empty")
             })
         });
     let is_other = fixed(name).is_some_and(|fixed| *spec != fixed);
@@ -134,9 +134,9 @@ mod tests {
     fn what_every_cluster_has_stays_as_it_is() {
         for name in ["exempt", "catch-all"] {
             let mut object = json!({"metadata": {"name": name}, "spec": fixed(name)});
-            assert_eq!(faults(&object), FieldFaults::default(), "{name}");
+            assert_eq!(errors(&object), FieldErrors::default(), "{name}");
             object["spec"]["matchingPrecedence"] = 5.into();
-            let told: Vec<_> = faults(&object).iter().map(ToString::to_string).collect();
+            let told: Vec<_> = errors(&object).iter().map(ToString::to_string).collect();
             let [only] = &told[..] else { panic!("one fault: {told:?}") };
             assert!(only.ends_with(&format!("spec of '{name}' must equal the fixed value")), "{only}");
         }
@@ -147,7 +147,7 @@ mod tests {
         let check = |spec: Json, expected: &[&str]| {
             let mut object = json!({"metadata": {"name": "f"}, "spec": spec});
             FlowSchema.defaults(&mut object);
-            let fields: Vec<_> = faults(&object).into_iter().map(|fault| fault.field).collect();
+            let fields: Vec<_> = errors(&object).into_iter().map(|error| error.field).collect();
             assert_eq!(fields, expected, "{object}");
         };
         let level = json!({"name": "x"});

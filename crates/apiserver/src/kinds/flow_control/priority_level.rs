@@ -6,8 +6,8 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{FLOW_CONTROL, whole};
 use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::metadata;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -47,12 +47,12 @@ impl Strategy for PriorityLevelConfiguration {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        faults(object)
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, part: Part) -> FieldFaults {
-        if part == Part::Status { FieldFaults::default() } else { faults(new) }
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -73,39 +73,39 @@ impl Strategy for PriorityLevelConfiguration {
         ]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 
-fn faults(object: &Json) -> FieldFaults {
+fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let (name, kind) = (metadata::name(object), spec.text("/type"));
     let (exempt, limited) = (spec.has("/exempt"), spec.has("/limited"));
-    let mut faults = Check::at(spec, "spec")
+    let mut errors = Check::at(spec, "spec")
         .refuse((name == "exempt") != (kind == "Exempt"), || {
-            FieldFault::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
+            FieldError::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
         })
         .refuse(kind == "Exempt" && limited, || {
-            FieldFault::forbidden("limited", "must be nil if the type is not Limited")
+            FieldError::forbidden("limited", "must be nil if the type is not Limited")
         })
-        .refuse(kind == "Limited" && exempt, || FieldFault::forbidden("exempt", "must be nil if the type is Limited"))
-        .refuse(kind == "Limited" && !limited, || FieldFault::required("limited", "must not be empty"))
+        .refuse(kind == "Limited" && exempt, || FieldError::forbidden("exempt", "must be nil if the type is Limited"))
+        .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
         .done();
     match name {
         // How many its requests are taken for is for its administrators to say.
         "exempt" if kind != "Exempt" || limited => {
-            faults.push(super::not_fixed(name, spec, " except the 'spec.exempt' field"));
+            errors.push(super::not_fixed(name, spec, " except the 'spec.exempt' field"));
         }
         "catch-all"
             if *spec
                 != json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}}) =>
         {
-            faults.push(super::not_fixed(name, spec, ""));
+            errors.push(super::not_fixed(name, spec, ""));
         }
         _ => {}
     }
-    faults
+    errors
 }
 
 #[cfg(test)]
@@ -116,8 +116,8 @@ mod tests {
     fn only_one_level_is_exempt_and_two_stay_as_they_are() {
         let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
         let of = |name: &str, spec: Json| {
-            let faults = faults(&json!({"metadata": {"name": name}, "spec": spec}));
-            faults.into_iter().map(|fault| fault.field).collect::<Vec<_>>()
+            let errors = errors(&json!({"metadata": {"name": name}, "spec": spec}));
+            errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
         };
         let none: [&str; 0] = [];
         assert_eq!(of("exempt", json!({"type": "Exempt", "exempt": {"lendablePercent": 7}})), none);

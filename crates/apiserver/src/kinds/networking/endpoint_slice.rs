@@ -2,13 +2,13 @@
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::network_rules::{
-    PROTOCOLS, domain_faults, ip_faults, is_of_this_server, special_address, strict_ip_faults,
+    PROTOCOLS, domain_errors, ip_errors, is_of_this_server, special_address, strict_ip_errors,
 };
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::object::{differ_outside, doubles};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_value_faults, name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, label_value_faults, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -23,7 +23,7 @@ impl Strategy for EndpointSlice {
         MetadataChecks::Whole
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() && object.text("/addressType") == "FQDN" {
             found.push("spec.addressType: FQDN endpoints are deprecated".into());
@@ -67,18 +67,18 @@ impl Strategy for EndpointSlice {
             || labels(new) != labels(old)
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        port_faults(object).into_iter().chain(endpoint_faults(object)).collect()
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
     /// Endpoints that stay as they were are let pass.
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = port_faults(new);
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {
-            faults.extend(endpoint_faults(new));
+            errors.extend(endpoint_errors(new));
         }
-        faults.extend(immutable(new, old, &["addressType"]));
-        faults
+        errors.extend(immutable(new, old, &["addressType"]));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -106,26 +106,26 @@ const PORTS_AT_MOST: usize = 20_000;
 const HINTS_AT_MOST: usize = 8;
 
 /// The faults of the type of the addresses, and of the ports.
-fn port_faults(object: &Json) -> FieldFaults {
+fn port_errors(object: &Json) -> FieldErrors {
     let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
     let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
     if names.len() > PORTS_AT_MOST {
-        return check.also([FieldFault::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
+        return check.also([FieldError::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
     }
     let doubles = doubles(names.iter());
     let check = check.each("ports", |port, at| {
         port.name("name", NameRule::Label)
-            .refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
+            .refuse(doubles[at], || FieldError::duplicate("name", &names[at].into()))
             .known("protocol", PROTOCOLS)
             .inside("appProtocol", |protocol| protocol.whole_is_qualified())
     });
     check.done()
 }
 
-fn endpoint_faults(object: &Json) -> FieldFaults {
+fn endpoint_errors(object: &Json) -> FieldErrors {
     let count = object.list("/endpoints").count();
     if count > ENDPOINTS_AT_MOST {
-        return FieldFaults::from([FieldFault::too_many("endpoints", count, ENDPOINTS_AT_MOST)]);
+        return FieldErrors::from([FieldError::too_many("endpoints", count, ENDPOINTS_AT_MOST)]);
     }
     let kind = object.text("/addressType");
     let check = Check::of(object).each("endpoints", |endpoint, at| {
@@ -135,52 +135,52 @@ fn endpoint_faults(object: &Json) -> FieldFaults {
         let others = value.texts("/addresses").enumerate().filter(|(_, address)| !is_of_this_server(object, address));
         endpoint
             .required_because("addresses", "must contain at least 1 address")
-            .refuse(count > ADDRESSES_AT_MOST, || FieldFault::too_many("addresses", count, ADDRESSES_AT_MOST))
-            .also(others.flat_map(|(nth, address)| address_faults(kind, address, &path, nth)))
+            .refuse(count > ADDRESSES_AT_MOST, || FieldError::too_many("addresses", count, ADDRESSES_AT_MOST))
+            .also(others.flat_map(|(nth, address)| address_errors(kind, address, &path, nth)))
             .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
             .inside("hostname", |name| name.whole_is(NameRule::Label))
             .inside("hints", |hints| {
                 let many = hints.object().list("/forZones").count() > HINTS_AT_MOST;
-                let hints = hint_faults(hints, "forZones");
-                if many { hints } else { hint_faults(hints, "forNodes") }
+                let hints = hint_errors(hints, "forZones");
+                if many { hints } else { hint_errors(hints, "forNodes") }
             })
     });
     check.done()
 }
 
 /// For whom an endpoint is meant, each once.
-fn hint_faults<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
+fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
     let count = object.list(&format!("/{list}")).count();
     if count > HINTS_AT_MOST {
-        return hints.refuse(true, || FieldFault::too_many(list, count, HINTS_AT_MOST));
+        return hints.refuse(true, || FieldError::too_many(list, count, HINTS_AT_MOST));
     }
     let doubles = doubles(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
     hints.each(list, |hint, at| {
         let name = hint.object().text("/name");
         let why = match list {
-            "forNodes" => name_faults(NameRule::Subdomain, name, false),
+            "forNodes" => name_errors(NameRule::Subdomain, name, false),
             _ => label_value_faults(name),
         };
-        let hint = hint.refuse(doubles[at], || FieldFault::duplicate("name", &name.into()));
-        why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldFault::invalid_text("name", name, why)))
+        let hint = hint.refuse(doubles[at], || FieldError::duplicate("name", &name.into()));
+        why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldError::invalid_text("name", name, why)))
     })
 }
 
-fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> FieldFaults {
+fn address_errors(kind: &str, address: &str, path: &str, at: usize) -> FieldErrors {
     let field = format!("{path}[{at}]");
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     match kind {
-        "IPv4" => faults.extend(ip_faults(address, &field)),
-        "IPv6" => faults.extend(strict_ip_faults(address, &field)),
-        "FQDN" => return domain_faults(address, &field).into_iter().collect(),
-        _ => return faults,
+        "IPv4" => errors.extend(ip_errors(address, &field)),
+        "IPv6" => errors.extend(strict_ip_errors(address, &field)),
+        "FQDN" => return domain_errors(address, &field).into_iter().collect(),
+        _ => return errors,
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         if address.contains(':') != (kind == "IPv6") {
-            faults.push(FieldFault::invalid_text(path, address, format!("must be an {kind} address")));
+            errors.push(FieldError::invalid_text(path, address, format!("must be an {kind} address")));
         }
-        faults.extend(special_address(address, &field));
+        errors.extend(special_address(address, &field));
     }
-    faults
+    errors
 }

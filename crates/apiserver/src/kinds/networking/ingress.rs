@@ -2,12 +2,12 @@
 
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::port_name_faults;
-use crate::kinds::network_rules::balanced_address_faults;
+use crate::kinds::core::pod::port_name_errors;
+use crate::kinds::network_rules::balanced_address_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ impl Strategy for Ingress {
         MetadataChecks::UpdateThenWhole
     }
 
-    fn warnings(&self, object: &Json, old: Option<&Json>, part: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
         let annotated =
             warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION) && !object.has("/spec/ingressClassName");
         match old {
@@ -36,7 +36,7 @@ impl Strategy for Ingress {
                     "annotation {INGRESS_CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead"
                 )]
             }
-            Some(_) if part != Part::Object => warnings::load_balancer(object),
+            Some(_) if subresource != Subresource::None => warnings::load_balancer(object),
             _ => Vec::new(),
         }
     }
@@ -52,7 +52,7 @@ impl Strategy for Ingress {
         object.set("status", json!({"loadBalancer": {}}));
     }
 
-    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         let is_open = old.is_none()
             && !object.has("/spec/ingressClassName")
             && !warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION);
@@ -63,26 +63,26 @@ impl Strategy for Ingress {
         Ok(())
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, part: Part) -> FieldFaults {
-        match part {
-            Part::Status => balanced_address_faults(new, old),
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => balanced_address_errors(new, old),
             _ => self.validate_create(new),
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let empty = object.list("/spec/rules").next().is_none() && !object.has("/spec/defaultBackend");
         Check::of(object)
             .refuse(empty, || {
-                FieldFault::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
+                FieldError::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
             })
             .inside("spec.defaultBackend", backend)
             .each("spec.rules", |rule, _| {
                 let empty = rule.object().has("/http") && rule.object().list("/http/paths").next().is_none();
-                let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
+                let rule = rule.refuse(empty, || FieldError::required("http.paths", ""));
                 let name = rule.object().text("/host");
                 let rule = rule.refuse(name.parse::<IpAddr>().is_ok(), || {
-                    FieldFault::invalid_text("host", name, "must be a DNS name, not an IP address")
+                    FieldError::invalid_text("host", name, "must be a DNS name, not an IP address")
                 });
                 let rule = if name.is_empty() { rule } else { host(rule, "host", name) };
                 rule.each("http.paths", |path, _| {
@@ -91,13 +91,13 @@ impl Strategy for Ingress {
                     let known = kind.and_then(Json::as_str).is_some_and(|kind| PATH_TYPES.contains(&kind));
                     let relative = !text.starts_with('/') && (exact || !text.is_empty());
                     if kind.is_none_or(Json::is_null) {
-                        return path.refuse(true, || FieldFault::required("pathType", "pathType must be specified"));
+                        return path.refuse(true, || FieldError::required("pathType", "pathType must be specified"));
                     }
                     let path = path.known("pathType", PATH_TYPES).refuse(known && relative, || {
-                        FieldFault::invalid_text("path", text, "must be an absolute path")
+                        FieldError::invalid_text("path", text, "must be an absolute path")
                     });
-                    let path = if exact { path_faults(path) } else { path };
-                    path.part("backend", backend)
+                    let path = if exact { path_errors(path) } else { path };
+                    path.child("backend", backend)
                 })
             })
             .each("spec.tls", |tls, _| {
@@ -105,7 +105,7 @@ impl Strategy for Ingress {
                 let tls = hosts.fold(tls, |tls, (at, name)| host(tls, &format!("hosts[{at}]"), name));
                 tls.name("secretName", NameRule::Subdomain)
             })
-            .also(class_faults(object))
+            .also(class_errors(object))
             .done()
     }
 
@@ -125,11 +125,11 @@ impl Strategy for Ingress {
     }
 }
 
-fn class_faults(object: &Json) -> FieldFaults {
+fn class_errors(object: &Json) -> FieldErrors {
     let class = object.at("/spec/ingressClassName").and_then(Json::as_str);
-    let why = class.map(|class| name_faults(NameRule::Subdomain, class, false)).unwrap_or_default();
+    let why = class.map(|class| name_errors(NameRule::Subdomain, class, false)).unwrap_or_default();
     let class = class.unwrap_or_default();
-    why.iter().map(|why| FieldFault::invalid_text("spec.ingressClassName", class, why)).collect()
+    why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
 /// One of the two: a Service by a port of its, or whatever object.
@@ -137,10 +137,10 @@ fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {
         (true, true) => {
-            check.refuse(true, || FieldFault::invalid_text("", "", "cannot set both resource and service backends"))
+            check.refuse(true, || FieldError::invalid_text("", "", "cannot set both resource and service backends"))
         }
         (false, false) => {
-            check.refuse(true, || FieldFault::invalid_text("", "", "resource or service backend is required"))
+            check.refuse(true, || FieldError::invalid_text("", "", "resource or service backend is required"))
         }
         (true, false) => check.inside("resource", reference),
         (false, true) => {
@@ -149,14 +149,14 @@ fn backend(check: Check<'_>) -> Check<'_> {
             let check = check.required_name("service.name", NameRule::Label);
             match (name.is_empty(), number == 0) {
                 (false, false) => {
-                    check.refuse(true, || FieldFault::invalid_text("", "", "cannot set both port name & port number"))
+                    check.refuse(true, || FieldError::invalid_text("", "", "cannot set both port name & port number"))
                 }
-                (true, true) => check.refuse(true, || FieldFault::required("", "port name or number is required")),
+                (true, true) => check.refuse(true, || FieldError::required("", "port name or number is required")),
                 (true, false) => {
                     check.within("service.port.number", 1, 65535, "must be between 1 and 65535, inclusive")
                 }
-                (false, true) => port_name_faults(name).iter().fold(check, |check, why| {
-                    check.refuse(true, || FieldFault::invalid_text("service.port.name", name, why))
+                (false, true) => port_name_errors(name).iter().fold(check, |check, why| {
+                    check.refuse(true, || FieldError::invalid_text("service.port.name", name, why))
                 }),
             }
         }
@@ -166,9 +166,9 @@ fn backend(check: Check<'_>) -> Check<'_> {
 /// Another object, of this namespace or of none.
 pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     let group = check.object().get("apiGroup").and_then(Json::as_str);
-    let why = group.map(|group| name_faults(NameRule::Subdomain, group, false)).unwrap_or_default();
+    let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();
     let check = why.iter().fold(check, |check, why| {
-        check.refuse(true, || FieldFault::invalid_text("apiGroup", group.unwrap_or_default(), why))
+        check.refuse(true, || FieldError::invalid_text("apiGroup", group.unwrap_or_default(), why))
     });
     check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
 }
@@ -176,31 +176,31 @@ pub(super) fn reference(check: Check<'_>) -> Check<'_> {
 /// One host, or all that lie directly below one.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
     let why = match host.contains('*') {
-        true => wildcard_faults(host),
-        false => name_faults(NameRule::Subdomain, host, false),
+        true => wildcard_errors(host),
+        false => name_errors(NameRule::Subdomain, host, false),
     };
-    why.iter().fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text(field, host, why)))
+    why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text(field, host, why)))
 }
 
-fn wildcard_faults(host: &str) -> Vec<String> {
+fn wildcard_errors(host: &str) -> Vec<String> {
     const FORM: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of \
                         lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
                         '*.example.com', regex used for validation is \
                         '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
     let below = host.strip_prefix("*.");
-    let good = below.is_some_and(|below| name_faults(NameRule::ShortSubdomain(usize::MAX), below, false).is_empty());
+    let good = below.is_some_and(|below| name_errors(NameRule::ShortSubdomain(usize::MAX), below, false).is_empty());
     if good && host.len() <= 253 { Vec::new() } else { vec![FORM.to_owned()] }
 }
 
 /// What no path holds that is compared part by part.
-fn path_faults(path: Check<'_>) -> Check<'_> {
+fn path_errors(path: Check<'_>) -> Check<'_> {
     let text = path.object().text("/path");
-    let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, part| {
-        path.refuse(text.contains(part), || {
-            FieldFault::invalid_text("path", text, format!("must not contain '{part}'"))
+    let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, subresource| {
+        path.refuse(text.contains(subresource), || {
+            FieldError::invalid_text("path", text, format!("must not contain '{subresource}'"))
         })
     });
     ["/..", "/."].iter().fold(path, |path, end| {
-        path.refuse(text.ends_with(end), || FieldFault::invalid_text("path", text, format!("cannot end with '{end}'")))
+        path.refuse(text.ends_with(end), || FieldError::invalid_text("path", text, format!("cannot end with '{end}'")))
     })
 }

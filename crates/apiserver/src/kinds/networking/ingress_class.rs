@@ -4,8 +4,8 @@ use super::ingress::reference;
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -24,12 +24,12 @@ impl Strategy for IngressClass {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let controller = object.text("/spec/controller");
         let long = controller.len() > 250;
         let check = Check::of(object)
-            .refuse(long, || FieldFault::too_long("spec.controller", 250))
-            .also(controller_faults(controller))
+            .refuse(long, || FieldError::too_long("spec.controller", 250))
+            .also(controller_errors(controller))
             .inside("spec.parameters", |parameters| {
                 let namespaced = parameters.object().text("/scope") == "Namespace";
                 let cluster = parameters.object().text("/scope") == "Cluster";
@@ -37,20 +37,20 @@ impl Strategy for IngressClass {
                 let parameters = reference(parameters)
                     .known("scope", &["Cluster", "Namespace"])
                     .refuse(namespaced && !named, || {
-                        FieldFault::required("namespace", "`parameters.scope` is set to 'Namespace'")
+                        FieldError::required("namespace", "`parameters.scope` is set to 'Namespace'")
                     })
                     .refuse(cluster && named, || {
-                        FieldFault::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
+                        FieldError::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
                     });
                 if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
             });
         check.done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = immutable(new, old, &["spec.controller"]);
-        faults.extend(self.validate_create(new));
-        faults
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = immutable(new, old, &["spec.controller"]);
+        errors.extend(self.validate_create(new));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -73,24 +73,24 @@ impl Strategy for IngressClass {
 }
 
 /// A controller is called as a path below a domain.
-fn controller_faults(controller: &str) -> FieldFaults {
+fn controller_errors(controller: &str) -> FieldErrors {
     const FIELD: &str = "spec.controller";
-    let fault = |why: &str| FieldFaults::from([FieldFault::invalid_text(FIELD, controller, why)]);
+    let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);
     if controller.is_empty() {
-        return FieldFaults::from([FieldFault::required(FIELD, "")]);
+        return FieldErrors::from([FieldError::required(FIELD, "")]);
     }
     let Some((domain, path)) =
         controller.split_once('/').filter(|(domain, path)| !domain.is_empty() && !path.is_empty())
     else {
-        return fault("must be a domain-prefixed path (such as \"acme.io/foo\")");
+        return error("must be a domain-prefixed path (such as \"acme.io/foo\")");
     };
-    let mut faults = FieldFaults::default();
-    let why = name_faults(NameRule::Subdomain, domain, false);
-    faults.extend(why.iter().map(|why| FieldFault::invalid_text(FIELD, domain, why)));
+    let mut errors = FieldErrors::default();
+    let why = name_errors(NameRule::Subdomain, domain, false);
+    errors.extend(why.iter().map(|why| FieldError::invalid_text(FIELD, domain, why)));
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/%-._~!$&'()*+,;=:".contains(&byte);
     if !path.bytes().all(plain) {
         let why = "Invalid path (e.g. 'dev', regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
-        faults.push(FieldFault::invalid_text(FIELD, path, why));
+        errors.push(FieldError::invalid_text(FIELD, path, why));
     }
-    faults
+    errors
 }

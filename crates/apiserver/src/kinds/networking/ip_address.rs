@@ -4,8 +4,8 @@ use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::without_effect::{ADDRESSES, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -18,9 +18,9 @@ impl Strategy for IpAddress {
         NameRule::IpAddress
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         if !object.has("/spec/parentRef") {
-            return FieldFaults::from([FieldFault::required("spec.parentRef", "")]);
+            return FieldErrors::from([FieldError::required("spec.parentRef", "")]);
         }
         Check::of(object)
             .name("spec.parentRef.group", NameRule::Subdomain)
@@ -29,10 +29,10 @@ impl Strategy for IpAddress {
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
-        faults.extend(immutable(new, old, &["spec.parentRef"]));
-        faults
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        errors.extend(immutable(new, old, &["spec.parentRef"]));
+        errors
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! NetworkPolicy.
 
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::port_name_faults;
-use crate::kinds::label_selector::selector_faults;
-use crate::kinds::network_rules::{cidr_faults, is_cidr};
+use crate::kinds::core::pod::port_name_errors;
+use crate::kinds::label_selector::selector_errors;
+use crate::kinds::network_rules::{cidr_errors, is_cidr};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 pub(in crate::kinds) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
             for (at, rule) in object.list(&format!("/spec/{rules}")).enumerate() {
@@ -46,25 +46,25 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let selector = &object["spec"]["podSelector"];
         let types = object["spec"]["policyTypes"].as_array().map(Vec::as_slice).unwrap_or_default();
         Check::of(object)
-            .also(crate::kinds::label_selector::selector_faults(selector, "spec.podSelector"))
+            .also(crate::kinds::label_selector::selector_errors(selector, "spec.podSelector"))
             .each("spec.ingress", |rule, _| {
-                rule.each("ports", |port, _| port_faults(port)).each("from", |peer, _| peer_faults(peer))
+                rule.each("ports", |port, _| port_errors(port)).each("from", |peer, _| peer_errors(peer))
             })
             .each("spec.egress", |rule, _| {
-                rule.each("ports", |port, _| port_faults(port)).each("to", |peer, _| peer_faults(peer))
+                rule.each("ports", |port, _| port_errors(port)).each("to", |peer, _| peer_errors(peer))
             })
             .refuse(types.len() > 2, || {
-                FieldFault::invalid("spec.policyTypes", &types.into(), "may not specify more than two policyTypes")
+                FieldError::invalid("spec.policyTypes", &types.into(), "may not specify more than two policyTypes")
             })
             .each(if types.len() > 2 { "" } else { "spec.policyTypes" }, |kind, _| {
                 let value = kind.object();
                 let known = ["Ingress", "Egress"];
                 let wrong = !value.as_str().is_some_and(|text| known.contains(&text));
-                kind.refuse(wrong, || FieldFault::unsupported("", value, &known))
+                kind.refuse(wrong, || FieldError::unsupported("", value, &known))
             })
             .done()
     }
@@ -79,7 +79,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-fn port_faults(port: Check<'_>) -> Check<'_> {
+fn port_errors(port: Check<'_>) -> Check<'_> {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
     let object = port.object();
     let (first, last) = (object.get("port").filter(|port| !port.is_null()), object.integer("/endPort"));
@@ -87,54 +87,54 @@ fn port_faults(port: Check<'_>) -> Check<'_> {
     let value = last.unwrap_or(0).into();
     match first.map(|first| (first.as_str(), first.as_i64().unwrap_or(0))) {
         None => port.refuse(last.is_some(), || {
-            FieldFault::invalid("endPort", &value, "may not be specified when `port` is not specified")
+            FieldError::invalid("endPort", &value, "may not be specified when `port` is not specified")
         }),
         Some((None, first)) => port
             .within("port", 1, 65535, RANGE)
             .refuse(last.is_some_and(|last| last < first), || {
-                FieldFault::invalid("endPort", &first.into(), "must be greater than or equal to `port`")
+                FieldError::invalid("endPort", &first.into(), "must be greater than or equal to `port`")
             })
             .within("endPort", 1, 65535, RANGE),
         Some((Some(name), _)) => {
             let port = port.refuse(last.is_some(), || {
-                FieldFault::invalid("endPort", &value, "may not be specified when `port` is non-numeric")
+                FieldError::invalid("endPort", &value, "may not be specified when `port` is non-numeric")
             });
-            port_name_faults(name)
+            port_name_errors(name)
                 .iter()
-                .fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("port", name, why)))
+                .fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("port", name, why)))
         }
     }
 }
 
-fn peer_faults(peer: Check<'_>) -> Check<'_> {
+fn peer_errors(peer: Check<'_>) -> Check<'_> {
     let object = peer.object();
     let there = |key: &str| object.has(&format!("/{key}"));
     let selects = there("podSelector") || there("namespaceSelector");
     let peer = ["podSelector", "namespaceSelector"].iter().fold(peer, |peer, key| {
         let path = peer.path(key);
-        peer.also(selector_faults(&object[*key], &path))
+        peer.also(selector_errors(&object[*key], &path))
     });
-    peer.inside("ipBlock", block_faults)
-        .refuse(!selects && !there("ipBlock"), || FieldFault::required("", "must specify a peer"))
+    peer.inside("ipBlock", block_errors)
+        .refuse(!selects && !there("ipBlock"), || FieldError::required("", "must specify a peer"))
         .refuse(selects && there("ipBlock"), || {
-            FieldFault::forbidden("", "may not specify both ipBlock and another peer")
+            FieldError::forbidden("", "may not specify both ipBlock and another peer")
         })
 }
 
-fn block_faults(block: Check<'_>) -> Check<'_> {
+fn block_errors(block: Check<'_>) -> Check<'_> {
     let object = block.object();
     let range = object.text("/cidr");
     let path = block.path("cidr");
-    let block = block.required("cidr").also(cidr_faults(range, &path).filter(|_| !range.is_empty()));
+    let block = block.required("cidr").also(cidr_errors(range, &path).filter(|_| !range.is_empty()));
     if !is_cidr(range) {
         return block;
     }
     object.texts("/except").enumerate().fold(block, |block, (at, except)| {
         let field = format!("except[{at}]");
         let odd = !is_cidr(except);
-        let fault = cidr_faults(except, &block.path(&field));
-        block.also(fault).refuse(!odd && !lies_within(except, range), || {
-            FieldFault::invalid_text(field.as_str(), except, "must be a strict subset of `cidr`")
+        let error = cidr_errors(except, &block.path(&field));
+        block.also(error).refuse(!odd && !lies_within(except, range), || {
+            FieldError::invalid_text(field.as_str(), except, "must be a strict subset of `cidr`")
         })
     })
 }

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use super::{faults_of_change, warnings};
+use super::{errors_of_change, warnings};
 use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
-use crate::request::Part;
-use crate::validate::FieldFaults;
+use crate::request::Subresource;
+use crate::validate::FieldErrors;
 
 fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
 }
 
 /// The faults, each as `reason field`.
-fn told(faults: &FieldFaults) -> Vec<String> {
-    faults
+fn told(errors: &FieldErrors) -> Vec<String> {
+    errors
         .clone()
         .into_iter()
-        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .map(|error| format!("{} {}", &error.reason.as_str()["FieldValue".len()..], error.field))
         .collect()
 }
 
 #[track_caller]
 fn check_new(value: Json, expected: &[&str]) {
     let object = json!({"metadata": value});
-    assert_eq!(told(&super::faults(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
+    assert_eq!(told(&super::errors(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
 }
 
 #[test]
@@ -62,13 +62,13 @@ fn the_metadata_of_a_new_object_are_checked_once() {
 fn check_changed(plural: &str, new: Json, old: Json, expected: &[(usize, &str)]) {
     let (group, version) = if plural == "deployments" { ("apps", "v1") } else { ("", "v1") };
     let (after, before) = (json!({"metadata": new}), json!({"metadata": old}));
-    let faults = told(&faults_of_change(&kind(group, version, plural), &after, &before, Part::Object));
-    let wanted: Vec<String> = expected.iter().flat_map(|(times, fault)| vec![(*fault).to_owned(); *times]).collect();
-    let sorted = |mut faults: Vec<String>| {
-        faults.sort();
-        faults
+    let errors = told(&errors_of_change(&kind(group, version, plural), &after, &before, Subresource::None));
+    let wanted: Vec<String> = expected.iter().flat_map(|(times, error)| vec![(*error).to_owned(); *times]).collect();
+    let sorted = |mut errors: Vec<String>| {
+        errors.sort();
+        errors
     };
-    assert_eq!(sorted(faults), sorted(wanted), "{plural} {new}");
+    assert_eq!(sorted(errors), sorted(wanted), "{plural} {new}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ impl Strategy for Custom {
 fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
-    assert_eq!(super::faults(&custom, &object), FieldFaults::default());
+    assert_eq!(super::errors(&custom, &object), FieldErrors::default());
     assert_eq!(warnings(&custom, &object, None).len(), 1);
     assert_eq!(warnings(&custom, &object, Some(&object)), Vec::<String>::new());
     assert_eq!(warnings(&kind("", "v1", "configmaps"), &object, None), Vec::<String>::new());

@@ -1,12 +1,12 @@
 //! Role and ClusterRole.
 
 use crate::kinds::check::Check;
-use crate::kinds::without_effect::{IMPERSONATION, part};
+use crate::kinds::without_effect::{IMPERSONATION, without_effect};
 use crate::kinds::{Cluster, Context, Kinds, MetadataChecks, Strategy};
 use crate::object::metadata;
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::selector::structured;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 
 /// Role and ClusterRole.
@@ -26,20 +26,20 @@ impl Strategy for Role {
         }
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, _: &Json, _: Part) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
         self.prepare_for_create(context, new);
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let gathers = object.has("/aggregationRule");
         let selectors = object.list("/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
-            let mut faults = crate::kinds::label_selector::selector_faults(selector, &path);
-            if !faults.is_empty() || structured(selector).is_none() {
-                faults.push(FieldFault::invalid(path, &Json::Null, "invalid label selector."));
+            let mut errors = crate::kinds::label_selector::selector_errors(selector, &path);
+            if !errors.is_empty() || structured(selector).is_none() {
+                errors.push(FieldError::invalid(path, &Json::Null, "invalid label selector."));
             }
-            faults
+            errors
         });
         Check::of(object)
             .each("rules", |rule, _| {
@@ -52,7 +52,7 @@ impl Strategy for Role {
                         .required_because("apiGroups", "resource rules must supply at least one api group")
                         .required_because("resources", "resource rules must supply at least one resource");
                 };
-                let refused = |why| FieldFault::invalid("nonResourceURLs", &urls, why);
+                let refused = |why| FieldError::invalid("nonResourceURLs", &urls, why);
                 rule.refuse(self.namespaced, || refused("namespaced rules cannot apply to non-resource URLs"))
                     .refuse(of_resources, || {
                         refused("rules cannot apply to both regular resources and non-resource URLs")
@@ -60,7 +60,7 @@ impl Strategy for Role {
             })
             .refuse(gathers && object.list("/aggregationRule/clusterRoleSelectors").next().is_none(), || {
                 let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-                FieldFault::required("aggregationRule.clusterRoleSelectors", why)
+                FieldError::required("aggregationRule.clusterRoleSelectors", why)
             })
             .also(selectors)
             .done()
@@ -71,7 +71,10 @@ impl Strategy for Role {
         let (kind, name) = (object.text("/kind"), metadata::name(object));
         // There is no end to such verbs: one of them stands for the rest.
         let narrower = object.list("/rules").flat_map(|rule| rule.texts("/verbs")).find(is_narrower);
-        narrower.map(|verb| part(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION)).into_iter().collect()
+        narrower
+            .map(|verb| without_effect(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION))
+            .into_iter()
+            .collect()
     }
 
     fn name_rule(&self) -> NameRule {

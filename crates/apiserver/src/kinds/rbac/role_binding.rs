@@ -4,8 +4,8 @@ use super::RBAC_GROUP;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -34,27 +34,27 @@ impl Strategy for RoleBinding {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = object.text("/roleRef/kind");
         Check::of(object)
             .one_of("roleRef.apiGroup", &[RBAC_GROUP])
-            .refuse(!kinds.contains(&kind), || FieldFault::unsupported("roleRef.kind", &kind.into(), kinds))
+            .refuse(!kinds.contains(&kind), || FieldError::unsupported("roleRef.kind", &kind.into(), kinds))
             .required("roleRef.name")
             .name("roleRef.name", NameRule::PathSegment)
             .each("subjects", |subject, _| self.subject(subject))
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
             // Told with the names of the Go fields.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
-            faults.push(FieldFault::invalid("roleRef", &value, "cannot change roleRef"));
+            errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }
-        faults
+        errors
     }
 
     fn name_rule(&self) -> NameRule {
@@ -89,11 +89,11 @@ impl RoleBinding {
         match kind {
             "ServiceAccount" => subject
                 .name("name", NameRule::Subdomain)
-                .refuse(!group.is_empty(), || FieldFault::unsupported("apiGroup", &group.into(), &[""]))
-                .refuse(homeless, || FieldFault::required("namespace", "")),
+                .refuse(!group.is_empty(), || FieldError::unsupported("apiGroup", &group.into(), &[""]))
+                .refuse(homeless, || FieldError::required("namespace", "")),
             "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
             other => subject
-                .refuse(true, || FieldFault::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
+                .refuse(true, || FieldError::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::doubles;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -14,7 +14,7 @@ use pintle_json::{Json, json};
 pub(in crate::kinds) struct CsiDriver;
 
 impl Strategy for CsiDriver {
-    fn warnings(&self, object: &Json, old: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
         let asks = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
         let as_before = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
@@ -36,11 +36,11 @@ impl Strategy for CsiDriver {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let modes = ["Persistent", "Ephemeral"];
         let odd = object.list("/spec/volumeLifecycleModes").filter(|mode| !modes.iter().any(|known| *mode == known));
-        let odd: FieldFaults =
-            odd.map(|mode| FieldFault::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
+        let odd: FieldErrors =
+            odd.map(|mode| FieldError::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
         let doubles = doubles(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
         let tokens = object.has("/spec/serviceAccountTokenInSecrets") && !object.has("/spec/tokenRequests/0");
         let period = object.integer("/spec/nodeAllocatableUpdatePeriodSeconds");
@@ -49,7 +49,7 @@ impl Strategy for CsiDriver {
             .each("spec.tokenRequests", |request, at| {
                 let audience = request.object().text("/audience");
                 if doubles[at] {
-                    return request.refuse(true, || FieldFault::duplicate("audience", &audience.into()));
+                    return request.refuse(true, || FieldError::duplicate("audience", &audience.into()));
                 }
                 request
                     .within("expirationSeconds", 600, i64::MAX, "may not specify a duration less than 10 minutes")
@@ -63,11 +63,11 @@ impl Strategy for CsiDriver {
             .also(odd)
             .refuse(period.is_some_and(|period| period < 10), || {
                 let why = "must be greater than or equal to 10 seconds";
-                FieldFault::invalid("spec.nodeAllocatableUpdatePeriodSeconds", &period.unwrap_or(0).into(), why)
+                FieldError::invalid("spec.nodeAllocatableUpdatePeriodSeconds", &period.unwrap_or(0).into(), why)
             })
             .refuse(tokens, || {
                 let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
-                FieldFault::invalid(
+                FieldError::invalid(
                     "spec.serviceAccountTokenInSecrets",
                     &object["spec"]["serviceAccountTokenInSecrets"],
                     why,

@@ -2,11 +2,11 @@
 
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::volume_plugins::driver_faults;
+use crate::kinds::core::pod::volume_plugins::driver_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::object::doubles;
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, label_key_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, label_key_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 use std::collections::HashSet;
@@ -22,23 +22,23 @@ impl Strategy for CsiNode {
         }
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let doubles = doubles(object.list("/spec/drivers").map(|driver| driver.text("/name")));
         let all = Check::of(object).each("spec.drivers", |driver, at| {
             let (name, node) = (driver.object().text("/name"), driver.object().text("/nodeID"));
             let field = driver.path("name");
             driver
-                .also(driver_faults(name, &field))
+                .also(driver_errors(name, &field))
                 .required("nodeID")
-                .refuse(node.len() > 256, || FieldFault::invalid_text("nodeID", node, "must be 256 characters or less"))
+                .refuse(node.len() > 256, || FieldError::invalid_text("nodeID", node, "must be 256 characters or less"))
                 .not_negative(&["allocatable.count"])
-                .refuse(doubles[at], || FieldFault::duplicate("name", &name.into()))
-                .also(topology_faults(object, at))
+                .refuse(doubles[at], || FieldError::duplicate("name", &name.into()))
+                .also(topology_errors(object, at))
         });
         all.done()
     }
 
-    fn validate_update(&self, new: &Json, _: &Json, _: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
         self.validate_create(new)
     }
 
@@ -53,18 +53,18 @@ impl Strategy for CsiNode {
 }
 
 /// The keys of the labels that say where a driver reaches, told at the driver's own path.
-fn topology_faults(node: &Json, at: usize) -> FieldFaults {
+fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for key in node.list("/spec/drivers").nth(at).into_iter().flat_map(|driver| driver.texts("/topologyKeys")) {
         if key.is_empty() {
-            faults.push(FieldFault::required(path.as_str(), ""));
+            errors.push(FieldError::required(path.as_str(), ""));
         }
         if !seen.insert(key) {
-            faults.push(FieldFault::duplicate(path.as_str(), &key.into()));
+            errors.push(FieldError::duplicate(path.as_str(), &key.into()));
         }
-        faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text(path.as_str(), key, why)));
+        errors.extend(label_key_faults(key).iter().map(|why| FieldError::invalid_text(path.as_str(), key, why)));
     }
-    faults
+    errors
 }

@@ -1,10 +1,10 @@
 //! CSIStorageCapacity.
 
 use crate::kinds::check::Check;
-use crate::kinds::label_selector::selector_faults;
+use crate::kinds::label_selector::selector_errors;
 use crate::kinds::{Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_schema::quantity;
 
@@ -13,17 +13,17 @@ use pintle_schema::quantity;
 pub(in crate::kinds) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let capacity = object.text("/capacity");
         let negative = quantity::nanos(capacity).is_some_and(|nanos| nanos < 0);
         Check::of(object)
-            .also(selector_faults(&object["nodeTopology"], "nodeTopology"))
-            .part("storageClassName", |class| class.whole_is(NameRule::Subdomain))
-            .refuse(negative, || FieldFault::invalid_text("capacity", capacity, "must be greater than or equal to 0"))
+            .also(selector_errors(&object["nodeTopology"], "nodeTopology"))
+            .child("storageClassName", |class| class.whole_is(NameRule::Subdomain))
+            .refuse(negative, || FieldError::invalid_text("capacity", capacity, "must be greater than or equal to 0"))
             .done()
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let selector = object.get("nodeTopology");
         selector.map(|selector| warnings::node_selector(selector, "nodeTopology")).unwrap_or_default()
     }

@@ -3,8 +3,8 @@
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, label_key_faults, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, label_key_faults, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -18,7 +18,7 @@ impl Strategy for StorageClass {
         MetadataChecks::WholeThenUpdate
     }
 
-    fn warnings(&self, object: &Json, _: Option<&Json>, _: Part) -> Vec<String> {
+    fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         for (at, topology) in object.list("/allowedTopologies").enumerate() {
             for (nth, expression) in topology.list("/matchLabelExpressions").enumerate() {
@@ -34,21 +34,21 @@ impl Strategy for StorageClass {
         object.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         Check::of(object)
             .required("provisioner")
-            .also(driver_faults(object, "provisioner"))
-            .also(parameter_faults(object))
+            .also(driver_errors(object, "provisioner"))
+            .also(parameter_errors(object))
             .one_of("reclaimPolicy", &["Delete", "Retain"])
             .known("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"])
-            .also(topology_faults(object))
+            .also(topology_errors(object))
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut faults = self.validate_create(new);
-        faults.extend(immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]));
-        faults
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        errors.extend(immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -69,33 +69,33 @@ impl Strategy for StorageClass {
 }
 
 /// Faults of the name of what makes volumes.
-pub(super) fn driver_faults(object: &Json, field: &str) -> FieldFaults {
+pub(super) fn driver_errors(object: &Json, field: &str) -> FieldErrors {
     let name = object.text(&format!("/{field}")).to_lowercase();
     let why = if name.is_empty() { Vec::new() } else { qualified_name_faults(&name) };
-    why.iter().map(|why| FieldFault::invalid_text(field, &name, why)).collect()
+    why.iter().map(|why| FieldError::invalid_text(field, &name, why)).collect()
 }
 
 /// The same of what it is told.
-pub(super) fn parameter_faults(object: &Json) -> FieldFaults {
+pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "parameters";
     const MOST: usize = 256 << 10;
     let parameters = || object.members("/parameters");
     if parameters().count() > 512 {
-        return FieldFaults::from([FieldFault::too_long(FIELD, 512)]);
+        return FieldErrors::from([FieldError::too_long(FIELD, 512)]);
     }
     let size: usize = parameters().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     let nameless = parameters().filter(|(key, _)| key.is_empty());
-    let mut faults: FieldFaults =
-        nameless.map(|_| FieldFault::invalid_text(FIELD, "", "field can not be empty.")).collect();
+    let mut errors: FieldErrors =
+        nameless.map(|_| FieldError::invalid_text(FIELD, "", "field can not be empty.")).collect();
     if size > MOST {
-        faults.push(FieldFault::too_long(FIELD, MOST));
+        errors.push(FieldError::too_long(FIELD, MOST));
     }
-    faults
+    errors
 }
 
 /// Where volumes may be: each term names each label once, and says something that no other does.
-fn topology_faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn topology_errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     // A real server begins with as many empty terms as there are terms, so an empty one repeats each of them.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
@@ -106,24 +106,24 @@ fn topology_faults(object: &Json) -> FieldFaults {
             let (key, path) = (expression.text("/key"), format!("{path}[{nth}]"));
             let mut values: BTreeSet<&str> = BTreeSet::new();
             if expression.list("/values").next().is_none() {
-                faults.push(FieldFault::required(format!("{path}.values"), ""));
+                errors.push(FieldError::required(format!("{path}.values"), ""));
             }
             for (at, value) in expression.texts("/values").enumerate() {
                 if !values.insert(value) {
-                    faults.push(FieldFault::duplicate(format!("{path}.values[{at}]"), &value.into()));
+                    errors.push(FieldError::duplicate(format!("{path}.values[{at}]"), &value.into()));
                 }
             }
             let why = label_key_faults(key);
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.key"), key, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.key"), key, why)));
             if !keys.insert(key) {
-                faults.push(FieldFault::duplicate(format!("{path}.key"), &key.into()));
+                errors.push(FieldError::duplicate(format!("{path}.key"), &key.into()));
             }
             said.push((key.to_owned(), values.into_iter().map(str::to_owned).collect::<Vec<_>>()));
         }
         said.sort();
         let known = terms.entry(said).or_default();
-        faults.extend((0..*known).map(|_| FieldFault::duplicate(path.as_str(), &"".into())));
+        errors.extend((0..*known).map(|_| FieldError::duplicate(path.as_str(), &"".into())));
         *known += 1;
     }
-    faults
+    errors
 }

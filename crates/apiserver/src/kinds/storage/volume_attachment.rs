@@ -1,12 +1,12 @@
 //! VolumeAttachment.
 
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::volume_plugins::driver_faults;
+use crate::kinds::core::pod::volume_plugins::driver_errors;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
@@ -29,21 +29,21 @@ impl Strategy for VolumeAttachment {
         object.set("status", json!({"attached": false}));
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
-        let attacher = driver_faults(object.text("/spec/attacher"), "spec.attacher");
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let attacher = driver_errors(object.text("/spec/attacher"), "spec.attacher");
         let (named, inline) =
             (object.has("/spec/source/persistentVolumeName"), object.has("/spec/source/inlineVolumeSpec"));
         let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
         let nameless = named && object.text("/spec/source/persistentVolumeName").is_empty();
         Check::of(object)
             .also(attacher)
-            .refuse(!named && !inline, || FieldFault::required("spec.source", why))
-            .refuse(named && inline, || FieldFault::forbidden("spec.source", why))
+            .refuse(!named && !inline, || FieldError::required("spec.source", why))
+            .refuse(named && inline, || FieldError::forbidden("spec.source", why))
             .refuse(nameless && !inline, || {
-                FieldFault::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+                FieldError::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
             })
             .inside("spec.source.persistentVolumeName", |name| name.whole_is(NameRule::Subdomain))
-            .part("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
+            .child("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
             .done()
     }
 
@@ -63,7 +63,7 @@ impl Strategy for VolumeAttachment {
         ]
     }
 
-    fn reset_fields(&self, part: Part) -> Option<Reset> {
-        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }

@@ -1,13 +1,13 @@
 //! VolumeAttributesClass.
 
-use super::storage_class::{driver_faults, parameter_faults};
+use super::storage_class::{driver_errors, parameter_errors};
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::add_finalizer;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
@@ -16,29 +16,29 @@ use pintle_json::Json;
 pub(in crate::kinds) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Part) -> Outcome<()> {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/vac-protection");
         }
         Ok(())
     }
 
-    fn validate_create(&self, object: &Json) -> FieldFaults {
+    fn validate_create(&self, object: &Json) -> FieldErrors {
         let none = object.members("/parameters").next().is_none();
         Check::of(object)
             .required("driverName")
-            .also(driver_faults(object, "driverName"))
-            .also(parameter_faults(object))
-            .refuse(none, || FieldFault::required("parameters", "must contain at least one key/value pair"))
+            .also(driver_errors(object, "driverName"))
+            .also(parameter_errors(object))
+            .refuse(none, || FieldError::required("parameters", "must contain at least one key/value pair"))
             .done()
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let changed = ["driverName", "parameters"].into_iter().filter(|key| new.get(key) != old.get(key));
-        let mut faults: FieldFaults =
-            changed.map(|key| FieldFault::forbidden(key, format!("updates to {key} are forbidden."))).collect();
-        faults.extend(self.validate_create(new));
-        faults
+        let mut errors: FieldErrors =
+            changed.map(|key| FieldError::forbidden(key, format!("updates to {key} are forbidden."))).collect();
+        errors.extend(self.validate_create(new));
+        errors
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

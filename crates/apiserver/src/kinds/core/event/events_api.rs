@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use super::{CoreEvent, faults};
+use super::{CoreEvent, errors};
 use crate::kinds::check::Check;
 use crate::kinds::table::Column;
 use crate::kinds::{Form, Strategy};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
 /// `events.k8s.io/v1` Event.
@@ -49,16 +49,16 @@ impl Strategy for Event {
         }
     }
 
-    fn validate_create(&self, event: &Json) -> FieldFaults {
-        new_faults(event)
+    fn validate_create(&self, event: &Json) -> FieldErrors {
+        new_errors(event)
     }
 
-    fn validate_update(&self, new: &Json, old: &Json, _: Part) -> FieldFaults {
-        let mut found = faults(&stored_event(new), "reportingController");
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut found = errors(&stored_event(new), "reportingController");
         if new.get("series") != old.get("series") {
-            found.extend(series_faults(new));
+            found.extend(series_errors(new));
         }
-        found.extend(fixed_faults(new, old));
+        found.extend(fixed_errors(new, old));
         found
     }
 
@@ -124,15 +124,15 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
 }
 
 /// The faults of a new event of `events.k8s.io`, told by the names of the core group.
-fn new_faults(event: &Json) -> FieldFaults {
-    let mut found = faults(&stored_event(event), "reportingController");
-    found.extend(series_faults(event));
+fn new_errors(event: &Json) -> FieldErrors {
+    let mut found = errors(&stored_event(event), "reportingController");
+    found.extend(series_errors(event));
     let kind = event.text("/type");
     if !event.has("/eventTime") {
-        found.push(FieldFault::required("eventTime", ""));
+        found.push(FieldError::required("eventTime", ""));
     }
     if !matches!(kind, "Normal" | "Warning") {
-        found.push(FieldFault::invalid_text("type", "", format!("has invalid value: {kind}")));
+        found.push(FieldError::invalid_text("type", "", format!("has invalid value: {kind}")));
     }
     for (key, told) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
@@ -141,20 +141,20 @@ fn new_faults(event: &Json) -> FieldFaults {
         ("deprecatedSource", "source"),
     ] {
         if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
-            found.push(FieldFault::invalid_text(told, "", "needs to be unset"));
+            found.push(FieldError::invalid_text(told, "", "needs to be unset"));
         }
     }
     found
 }
 
-fn series_faults(event: &Json) -> FieldFaults {
+fn series_errors(event: &Json) -> FieldErrors {
     let series = event.has("/series");
     Check::of(event)
         .refuse(series && event.integer("/series/count").unwrap_or(0) < 2, || {
-            FieldFault::invalid_text("series.count", "", "should be at least 2")
+            FieldError::invalid_text("series.count", "", "should be at least 2")
         })
         .refuse(series && !event.has("/series/lastObservedTime"), || {
-            FieldFault::required("series.lastObservedTime", "")
+            FieldError::required("series.lastObservedTime", "")
         })
         .done()
 }
@@ -177,9 +177,9 @@ const FIXED_FIELDS: &[&str] = &[
     "reportingInstance",
 ];
 
-fn fixed_faults(new: &Json, old: &Json) -> FieldFaults {
+fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     let (new, old) = (stored_event(new), stored_event(old));
     let changed = FIXED_FIELDS.iter().filter(|key| new[**key] != old[**key]);
     let told = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
-    changed.map(|key| FieldFault::invalid(told(key), &new[*key], "field is immutable")).collect()
+    changed.map(|key| FieldError::invalid(told(key), &new[*key], "field is immutable")).collect()
 }

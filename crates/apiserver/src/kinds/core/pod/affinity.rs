@@ -7,25 +7,25 @@ use pintle_json::Json;
 use super::placing;
 use super::placing::{PREFERRED, REQUIRED};
 use crate::kinds::check::Check;
-use crate::kinds::label_selector::selector_faults;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, name_faults};
+use crate::kinds::label_selector::selector_errors;
+use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, name_errors};
 
 const WEIGHT: &str = "must be in the range 1-100";
 
 /// The faults of the affinity of a pod.
-pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let path = format!("{path}.affinity");
     let affinity = &spec["affinity"];
     let nodes = format!("{path}.nodeAffinity");
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if affinity.has(&format!("/nodeAffinity/{REQUIRED}")) {
-        faults.extend(placing::terms(&affinity["nodeAffinity"][REQUIRED], &format!("{nodes}.{REQUIRED}")));
+        errors.extend(placing::terms(&affinity["nodeAffinity"][REQUIRED], &format!("{nodes}.{REQUIRED}")));
     }
     let preferred = Check::at(&affinity["nodeAffinity"], &nodes).each(PREFERRED, |term, at| {
         let preference = &term.object()["preference"];
         weight(term).also(placing::term(preference, &format!("{nodes}.{PREFERRED}[{at}].preference"), false))
     });
-    faults.extend(preferred.done());
+    errors.extend(preferred.done());
     for kind in ["podAffinity", "podAntiAffinity"] {
         let path = format!("{path}.{kind}");
         let pods = Check::at(&affinity[kind], &path)
@@ -37,13 +37,13 @@ pub(super) fn faults(spec: &Json, path: &str) -> FieldFaults {
                 let inner = &term.object()["podAffinityTerm"];
                 weight(term).also(pod_term(inner, &format!("{path}.{PREFERRED}[{at}].podAffinityTerm")))
             });
-        faults.extend(pods.done());
+        errors.extend(pods.done());
     }
-    faults
+    errors
 }
 
 /// The faults of how pods are spread.
-pub(super) fn spread(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn spread(spec: &Json, path: &str) -> FieldErrors {
     let places = |constraint: &Json| {
         (constraint.text("/topologyKey").to_owned(), constraint.text("/whenUnsatisfiable").to_owned())
     };
@@ -60,52 +60,52 @@ pub(super) fn spread(spec: &Json, path: &str) -> FieldFaults {
         let domains = constraint.integer("/minDomains");
         let selector = &constraint["labelSelector"];
         check
-            .refuse(skew <= 0, || FieldFault::invalid("maxSkew", &skew.into(), "must be greater than zero"))
+            .refuse(skew <= 0, || FieldError::invalid("maxSkew", &skew.into(), "must be greater than zero"))
             .required_because("topologyKey", "can not be empty")
             .refuse(!matches!(action.as_str(), "DoNotSchedule" | "ScheduleAnyway"), || {
                 let known = ["DoNotSchedule", "ScheduleAnyway"];
-                FieldFault::unsupported("whenUnsatisfiable", &action.as_str().into(), &known)
+                FieldError::unsupported("whenUnsatisfiable", &action.as_str().into(), &known)
             })
             .refuse(repeated[at], || {
                 let value = format!("{{{key}, {action}}}");
-                FieldFault::duplicate("{topologyKey, whenUnsatisfiable}", &value.into())
+                FieldError::duplicate("{topologyKey, whenUnsatisfiable}", &value.into())
             })
             .refuse(domains.is_some_and(|domains| domains <= 0), || {
-                FieldFault::invalid("minDomains", &domains.unwrap_or(0).into(), "must be greater than zero")
+                FieldError::invalid("minDomains", &domains.unwrap_or(0).into(), "must be greater than zero")
             })
             .refuse(domains.is_some() && action != "DoNotSchedule", || {
                 let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-                FieldFault::invalid("minDomains", &domains.unwrap_or(0).into(), why)
+                FieldError::invalid("minDomains", &domains.unwrap_or(0).into(), why)
             })
             .known("nodeAffinityPolicy", &policies)
             .known("nodeTaintsPolicy", &policies)
             .also(label_keys(constraint, "matchLabelKeys", &path))
             .also(double_keys(constraint, &path))
-            .also(selector_faults(selector, &format!("{path}.labelSelector")))
+            .also(selector_errors(selector, &format!("{path}.labelSelector")))
     });
     all.done()
 }
 
 fn weight(term: Check<'_>) -> Check<'_> {
     let weight = term.object().integer("/weight").unwrap_or(0);
-    term.refuse(!(1..=100).contains(&weight), || FieldFault::invalid("weight", &weight.into(), WEIGHT))
+    term.refuse(!(1..=100).contains(&weight), || FieldError::invalid("weight", &weight.into(), WEIGHT))
 }
 
-fn pod_term(term: &Json, path: &str) -> FieldFaults {
+fn pod_term(term: &Json, path: &str) -> FieldErrors {
     let topology = term.text("/topologyKey");
     let namespaces = term.texts("/namespaces").flat_map(|name| {
-        let why = name_faults(NameRule::Label, name, false);
-        why.into_iter().map(move |why| FieldFault::invalid_text(format!("{path}.namespace"), name, why))
+        let why = name_errors(NameRule::Label, name, false);
+        why.into_iter().map(move |why| FieldError::invalid_text(format!("{path}.namespace"), name, why))
     });
     let mismatched: HashSet<&str> = term.texts("/mismatchLabelKeys").collect();
     let in_both =
         term.texts("/matchLabelKeys").enumerate().filter(|(_, key)| mismatched.contains(key)).map(|(at, key)| {
             let why = "exists in both matchLabelKeys and mismatchLabelKeys";
-            FieldFault::invalid_text(format!("{path}.matchLabelKeys[{at}]"), key, why)
+            FieldError::invalid_text(format!("{path}.matchLabelKeys[{at}]"), key, why)
         });
     Check::at(term, path)
-        .also(selector_faults(&term["labelSelector"], &format!("{path}.labelSelector")))
-        .also(selector_faults(&term["namespaceSelector"], &format!("{path}.namespaceSelector")))
+        .also(selector_errors(&term["labelSelector"], &format!("{path}.labelSelector")))
+        .also(selector_errors(&term["namespaceSelector"], &format!("{path}.namespaceSelector")))
         .also(namespaces)
         .also(label_keys(term, "matchLabelKeys", path))
         .also(label_keys(term, "mismatchLabelKeys", path))
@@ -115,42 +115,42 @@ fn pod_term(term: &Json, path: &str) -> FieldFaults {
         .also(
             label_key_faults(topology)
                 .iter()
-                .map(|why| FieldFault::invalid_text(format!("{path}.topologyKey"), topology, why)),
+                .map(|why| FieldError::invalid_text(format!("{path}.topologyKey"), topology, why)),
         )
         .done()
 }
 
 /// Keys of labels whose values are taken from the pod itself.
-fn label_keys(object: &Json, list: &str, path: &str) -> FieldFaults {
+fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     let keys = object.texts(&format!("/{list}")).enumerate();
     let path = format!("{path}.{list}");
     match object.has("/labelSelector") {
         false => {
             let why = "must not be specified when labelSelector is not set";
-            keys.take(1).map(|_| FieldFault::forbidden(path.as_str(), why)).collect()
+            keys.take(1).map(|_| FieldError::forbidden(path.as_str(), why)).collect()
         }
         true => keys
             .flat_map(|(at, key)| {
                 let field = format!("{path}[{at}]");
-                label_key_faults(key).into_iter().map(move |why| FieldFault::invalid_text(field.as_str(), key, why))
+                label_key_faults(key).into_iter().map(move |why| FieldError::invalid_text(field.as_str(), key, why))
             })
             .collect(),
     }
 }
 
 /// Those that the selector has more than once already.
-fn double_keys(object: &Json, path: &str) -> FieldFaults {
+fn double_keys(object: &Json, path: &str) -> FieldErrors {
     let keys: HashMap<&str, usize> = object.texts("/matchLabelKeys").enumerate().map(|(at, key)| (key, at)).collect();
     let mut selected: HashSet<&str> =
         object.members("/labelSelector/matchLabels").map(|(key, _)| key.as_str()).collect();
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for expression in object.list("/labelSelector/matchExpressions") {
         let key = expression.text("/key");
         if let Some(at) = keys.get(key).filter(|_| selected.contains(key)) {
             let why = "exists in both matchLabelKeys and labelSelector";
-            faults.push(FieldFault::invalid_text(format!("{path}[{at}]"), key, why));
+            errors.push(FieldError::invalid_text(format!("{path}[{at}]"), key, why));
         }
         selected.insert(key);
     }
-    faults
+    errors
 }

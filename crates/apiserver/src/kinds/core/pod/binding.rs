@@ -7,32 +7,32 @@ use pintle_json::{Json, json};
 use super::{PODS, topology};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, PostingStep, Task};
-use crate::kinds::{Context, GroupResource, Kind, Place, Strategy};
+use crate::kinds::{Context, GroupResource, Kind, RequestTarget, Strategy};
 use crate::object::{metadata, set_condition};
-use crate::request::Part;
+use crate::request::Subresource;
 
 /// `v1` Binding: posted to the pod, or to where it says that the pod is.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Binding;
 
 impl Strategy for Binding {
-    fn posting(&self, part: Part) -> Option<&dyn Posting> {
-        (part == Part::Object).then_some(self)
+    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+        (subresource == Subresource::None).then_some(self)
     }
 
-    fn looks_at(&self, _: Part) -> &'static [(&'static str, &'static str)] {
+    fn looks_at(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
         &[("", "Pod")]
     }
 }
 
 impl Posting for Binding {
-    fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
+    fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
         Arc::new(Kind::of_bodies("", "v1", "Binding"))
     }
 
-    fn check(&self, _: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
-        place.check_namespace(metadata::namespace(sent))?;
-        if !place.name.is_empty() && metadata::name(sent) != place.name {
+    fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
+        target.check_namespace(metadata::namespace(sent))?;
+        if !target.name.is_empty() && metadata::name(sent) != target.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }
         let kind = sent.text("/target/kind");
@@ -46,15 +46,15 @@ impl Posting for Binding {
         Ok(())
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
         // As the plugin of a real server has it: none that is posted elsewhere than to the pod, or says not of what kind its target is.
-        if place.part == Part::Binding && sent.text("/target/kind") == "Node" {
+        if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);
         }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
-        let (resource, namespace) = (GroupResource::new("", PODS), place.namespace.clone());
+        let (resource, namespace) = (GroupResource::new("", PODS), target.namespace.clone());
         let step = PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) };
         Ok(Task::Steps { steps: vec![step], dry_run, only_as_seen: false })
     }

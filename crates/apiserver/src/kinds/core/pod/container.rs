@@ -2,14 +2,14 @@
 
 use pintle_json::Json;
 
-use super::port_names::{PORT_RANGE, port_name_faults};
+use super::port_names::{PORT_RANGE, port_name_errors};
 use super::resource_amounts::PodClaims;
 use super::volumes::Volumes;
 use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::PROTOCOLS;
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
 /// What an ephemeral container does not have, in the order in which it is told.
@@ -26,7 +26,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
 ];
 
 /// The faults of one container in a list of a spec; `double` if another has its name.
-pub(super) fn faults(
+pub(super) fn errors(
     spec: &Json,
     list: &str,
     container: &Json,
@@ -34,7 +34,7 @@ pub(super) fn faults(
     volumes: &Volumes<'_>,
     claims: &PodClaims<'_>,
     double: bool,
-) -> FieldFaults {
+) -> FieldErrors {
     let name = container.text("/name");
     let host_users = spec.get("hostUsers").and_then(Json::as_bool) != Some(false);
     let check = Check::at(container, path)
@@ -42,14 +42,14 @@ pub(super) fn faults(
         .required("image")
         .one_of("terminationMessagePolicy", &["File", "FallbackToLogsOnError"])
         .also(ports(container, path))
-        .also(environment::faults(container, path))
-        .also(mounts::faults(container, path, volumes))
+        .also(environment::errors(container, path))
+        .also(mounts::errors(container, path, volumes))
         .one_of("imagePullPolicy", &["Always", "IfNotPresent", "Never"])
         .also(resource_amounts::of_container(spec, claims, container, path))
         .also(security::of_container(container, path, host_users));
     let restarts = container.text("/restartPolicy") == "Always";
     let double = double && !(name.is_empty() && list == "initContainers");
-    let twice = || FieldFault::duplicate("name", &name.into());
+    let twice = || FieldError::duplicate("name", &name.into());
     match list {
         "ephemeralContainers" => check
             .also(padded_image(container, path))
@@ -64,64 +64,64 @@ pub(super) fn faults(
                 let restart = policy.object().text("/restartPolicy");
                 policy.refuse(restart == "RestartContainer", || {
                     let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
-                    FieldFault::invalid_text("restartPolicy", restart, why)
+                    FieldError::invalid_text("restartPolicy", restart, why)
                 })
             })
             .done(),
         "initContainers" => check
             .also(restart_rules(container, path, true))
             .refuse(double, twice)
-            .also(handlers::faults(spec, container, path))
+            .also(handlers::errors(spec, container, path))
             .done(),
         _ => check
             .refuse(double, twice)
-            .also(handlers::faults(spec, container, path))
+            .also(handlers::errors(spec, container, path))
             .also(restart_rules(container, path, false))
             .done(),
     }
 }
 
 /// Only pods are this strict; templates are as they were.
-pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldFault> {
+pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
-    (image.trim() != image).then(|| FieldFault::invalid_text(format!("{path}.image"), image, why))
+    (image.trim() != image).then(|| FieldError::invalid_text(format!("{path}.image"), image, why))
 }
 
-fn ports(container: &Json, path: &str) -> FieldFaults {
+fn ports(container: &Json, path: &str) -> FieldErrors {
     let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
         let name = object.text("/name");
         let (inner, outer) = (object.integer("/containerPort").unwrap_or(0), object.integer("/hostPort").unwrap_or(0));
         let in_range = |port: i64| (1..=65535).contains(&port);
-        let why = if name.is_empty() { Vec::new() } else { port_name_faults(name) };
+        let why = if name.is_empty() { Vec::new() } else { port_name_errors(name) };
         let double = !name.is_empty() && why.is_empty() && doubles[at];
-        let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("name", name, why)));
-        port.refuse(double, || FieldFault::duplicate("name", &name.into()))
-            .refuse(inner == 0, || FieldFault::required("containerPort", ""))
-            .refuse(inner != 0 && !in_range(inner), || FieldFault::invalid("containerPort", &inner.into(), PORT_RANGE))
-            .refuse(outer != 0 && !in_range(outer), || FieldFault::invalid("hostPort", &outer.into(), PORT_RANGE))
+        let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("name", name, why)));
+        port.refuse(double, || FieldError::duplicate("name", &name.into()))
+            .refuse(inner == 0, || FieldError::required("containerPort", ""))
+            .refuse(inner != 0 && !in_range(inner), || FieldError::invalid("containerPort", &inner.into(), PORT_RANGE))
+            .refuse(outer != 0 && !in_range(outer), || FieldError::invalid("hostPort", &outer.into(), PORT_RANGE))
             .required_one_of("protocol", PROTOCOLS)
     });
     of_container.done()
 }
 
 /// When a container starts anew, by itself. Of one that may be a sidecar, rules are not looked at before it says that it is.
-fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldFaults {
+fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");
     Check::at(container, path)
         .refuse(open, || {
-            FieldFault::required("restartPolicy", "must specify restartPolicy when restart rules are used")
+            FieldError::required("restartPolicy", "must specify restartPolicy when restart rules are used")
         })
         .known("restartPolicy", RESTART_POLICIES)
-        .refuse(count > 20, || FieldFault::too_many("restartPolicyRules", count, 20))
-        .also(if open && sidecar { FieldFaults::default() } else { rule_faults(container, path) })
+        .refuse(count > 20, || FieldError::too_many("restartPolicyRules", count, 20))
+        .also(if open && sidecar { FieldErrors::default() } else { rule_errors(container, path) })
         .done()
 }
 
-fn rule_faults(container: &Json, path: &str) -> FieldFaults {
+fn rule_errors(container: &Json, path: &str) -> FieldErrors {
     Check::at(container, path)
         .each("restartPolicyRules", |rule, _| {
             let object = rule.object();
@@ -130,30 +130,30 @@ fn rule_faults(container: &Json, path: &str) -> FieldFaults {
             let actions = ["Restart", "RestartAllContainers"];
             let operators = ["In", "NotIn"];
             let has_codes = object.has("/exitCodes");
-            rule.refuse(!actions.contains(&action), || FieldFault::unsupported("action", &action.into(), &actions))
+            rule.refuse(!actions.contains(&action), || FieldError::unsupported("action", &action.into(), &actions))
                 .refuse(has_codes && !operators.contains(&operator), || {
-                    FieldFault::unsupported("exitCodes.operator", &operator.into(), &operators)
+                    FieldError::unsupported("exitCodes.operator", &operator.into(), &operators)
                 })
-                .refuse(codes > 255, || FieldFault::too_many("exitCodes.values", codes, 255))
-                .refuse(!has_codes, || FieldFault::required("exitCodes", "must be specified"))
+                .refuse(codes > 255, || FieldError::too_many("exitCodes.values", codes, 255))
+                .refuse(!has_codes, || FieldError::required("exitCodes", "must be specified"))
         })
         .done()
 }
 
-fn ephemeral(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+fn ephemeral(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let target = container.text("/targetContainerName");
     let mut others = spec.list("/containers").chain(spec.list("/initContainers"));
     let unknown = !target.is_empty() && !others.any(|other| other.text("/name") == target);
     let there = NOT_EPHEMERAL.iter().filter(|member| container.get(member).is_some_and(|value| !value.is_empty()));
-    let set = there.map(|member| FieldFault::forbidden(format!("{path}.{member}"), WHY));
+    let set = there.map(|member| FieldError::forbidden(format!("{path}.{member}"), WHY));
     let check = Check::at(container, path)
-        .refuse(unknown, || FieldFault::not_found("targetContainerName", target))
+        .refuse(unknown, || FieldError::not_found("targetContainerName", target))
         .also(set)
         .each("volumeMounts", |mount, _| {
             ["subPath", "subPathExpr"].iter().fold(mount, |mount, member| {
                 let set = !mount.object().text(&format!("/{member}")).is_empty();
-                mount.refuse(set, || FieldFault::forbidden(*member, WHY))
+                mount.refuse(set, || FieldError::forbidden(*member, WHY))
             })
         });
     check.done()

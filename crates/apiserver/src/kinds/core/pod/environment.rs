@@ -7,7 +7,7 @@ use pintle_json::Json;
 use super::field_source;
 use super::file_path;
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
@@ -27,12 +27,12 @@ const VARIABLE_SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKe
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
 /// The faults of the variables and of the maps they are taken from.
-pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
+pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
         let value_from = &variable.object()["valueFrom"];
         let check =
-            variable.required("name").refuse(is_odd(name), || FieldFault::invalid_text("name", name, VARIABLE_NAME));
+            variable.required("name").refuse(is_odd(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
         if value_from.is_null() {
             return check;
         }
@@ -53,16 +53,16 @@ pub(super) fn faults(container: &Json, path: &str) -> FieldFaults {
             1 => None,
             _ => Some(TOO_MANY),
         };
-        from.refuse(is_odd(prefix), || FieldFault::invalid_text("prefix", prefix, VARIABLE_NAME))
+        from.refuse(is_odd(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
             .also(map(object, "configMapRef", &format!("{list}[{at}]")))
             .also(map(object, "secretRef", &format!("{list}[{at}]")))
-            .also(wrong.map(|why| FieldFault::invalid_text(list, "", why)))
+            .also(wrong.map(|why| FieldError::invalid_text(list, "", why)))
     });
     all.done()
 }
 
 /// The variables that come from files of volumes that are not made for it.
-pub(super) fn file_faults(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldFaults {
+pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");
         if !variable.object().has("/valueFrom/fileKeyRef") {
@@ -71,9 +71,9 @@ pub(super) fn file_faults(volumes: &HashMap<&str, &Json>, container: &Json, path
         let volume = volumes.get(name);
         let field = "valueFrom.fileKeyRef.volumeName";
         variable
-            .refuse(volume.is_none(), || FieldFault::not_found(field, name))
+            .refuse(volume.is_none(), || FieldError::not_found(field, name))
             .refuse(volume.is_some_and(|volume| !volume.has("/emptyDir")), || {
-                FieldFault::invalid_text(field, name, "referenced volume must be of type emptyDir")
+                FieldError::invalid_text(field, name, "referenced volume must be of type emptyDir")
             })
     });
     all.done()
@@ -83,23 +83,23 @@ fn is_odd(name: &str) -> bool {
     name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
-fn map(object: &Json, source: &str, path: &str) -> FieldFaults {
+fn map(object: &Json, source: &str, path: &str) -> FieldErrors {
     if !object.has(&format!("/{source}")) {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let check = Check::at(&object[source], &format!("{path}.{source}")).required("name");
     let name = object[source].text("/name");
-    let why = if name.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, name, true) };
-    why.iter().fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why))).done()
+    let why = if name.is_empty() { Vec::new() } else { name_errors(NameRule::Subdomain, name, true) };
+    why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("name", name, why))).done()
 }
 
-fn source(from: &Json, path: &str, has_value: bool) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn source(from: &Json, path: &str, has_value: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let there: Vec<&str> = VARIABLE_SOURCES.iter().copied().filter(|source| from.has(&format!("/{source}"))).collect();
     for source in &there {
         let path = format!("{path}.{source}");
         let object = &from[*source];
-        faults.extend(match *source {
+        errors.extend(match *source {
             "fieldRef" => field_source::field(object, &path, VARIABLE_FIELDS),
             "resourceFieldRef" => field_source::resource(object, &path, false),
             "fileKeyRef" => file_key(object, &path),
@@ -114,24 +114,24 @@ fn source(from: &Json, path: &str, has_value: bool) -> FieldFaults {
         1 => None,
         _ => Some(TOO_MANY),
     };
-    faults.extend(wrong.map(|why| FieldFault::invalid_text(path, "", why)));
-    faults
+    errors.extend(wrong.map(|why| FieldError::invalid_text(path, "", why)));
+    errors
 }
 
-fn key(object: &Json, path: &str) -> FieldFaults {
+fn key(object: &Json, path: &str) -> FieldErrors {
     let name = object.text("/name");
-    let why = name_faults(NameRule::Subdomain, name, false);
+    let why = name_errors(NameRule::Subdomain, name, false);
     Check::at(object, path)
-        .also(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)))
+        .also(why.iter().map(|why| FieldError::invalid_text(format!("{path}.name"), name, why)))
         .required_name("key", NameRule::ConfigKey)
         .done()
 }
 
-fn file_key(object: &Json, path: &str) -> FieldFaults {
+fn file_key(object: &Json, path: &str) -> FieldErrors {
     let (key, file) = (object.text("/key"), object.text("/path"));
     Check::at(object, path)
         .required("key")
-        .refuse(is_odd(key), || FieldFault::invalid_text("key", key, VARIABLE_NAME))
+        .refuse(is_odd(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
         .required_name("volumeName", NameRule::Label)
         .required("path")
         .also(file_path::descending(file, &format!("{path}.path")))

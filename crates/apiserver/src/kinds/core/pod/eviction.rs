@@ -8,7 +8,7 @@ use super::PODS;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::pod_disruption_budget::{self as budget, Disruption};
 use crate::kinds::posting::{Posting, PostingStep, Task};
-use crate::kinds::{Context, GroupResource, Kind, Place};
+use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
 
@@ -17,30 +17,30 @@ use crate::request::options::DeleteOptions;
 pub(super) struct Eviction;
 
 impl Posting for Eviction {
-    fn body(&self, _: &Place, api_version: &str) -> Arc<Kind> {
+    fn body(&self, _: &RequestTarget, api_version: &str) -> Arc<Kind> {
         let kind = Kind::of_bodies("policy", "v1", "Eviction");
         Arc::new(if api_version == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind })
     }
 
-    fn check(&self, _: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
-        place.check_namespace(metadata::namespace(sent))?;
-        if metadata::name(sent) != place.name {
+    fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
+        target.check_namespace(metadata::namespace(sent))?;
+        if metadata::name(sent) != target.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
         Ok(())
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, dry_run: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
         options.dry_run |= dry_run;
         let resource = GroupResource::new("", PODS);
-        let pod = context.cluster.object(&resource, &place.namespace, &place.name);
-        let pod = pod.ok_or_else(|| Failure::not_found(&resource, &place.name))?;
+        let pod = context.cluster.object(&resource, &target.namespace, &target.name);
+        let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
         // What spares the budget may be over before the pod goes, unless it has run its course.
         let mut is_spared = pod.text("/status/phase") == "Pending";
         if !is_spared && !is_over(&pod) {
-            match budget::disruption(context, place, &pod, holds(&pod, "Ready"))? {
+            match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
                 Disruption::Unbudgeted => (),
                 Disruption::Spared => is_spared = true,
                 Disruption::Charged(step) => steps.push(step),
@@ -51,10 +51,10 @@ impl Posting for Eviction {
             options.resource_version = Some(pod.text("/metadata/resourceVersion").to_owned());
         }
         if !metadata::is_deleting(&pod) {
-            let (place, options, now) = (place.clone(), options.clone(), context.time());
-            let (namespace, name) = (place.namespace.clone(), place.name.clone());
+            let (target, options, now) = (target.clone(), options.clone(), context.time());
+            let (namespace, name) = (target.namespace.clone(), target.name.clone());
             let change = move |pod: &mut Json| {
-                place.check_preconditions(pod, &options)?;
+                target.check_preconditions(pod, &options)?;
                 set_condition(pod, condition(), &now);
                 Ok(())
             };

@@ -4,7 +4,7 @@ use pintle_json::Json;
 use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, annotation_key_faults, label_key_faults};
+use crate::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 
 /// The amounts of a container that can be told.
 const RESOURCES: &[&str] = &[
@@ -35,7 +35,7 @@ const LABELS: &[&str] = &[
 ];
 
 /// A field of the pod, which has to be one of some.
-pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldFaults {
+pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {
         return check.done();
@@ -54,14 +54,14 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldFaults {
     let version = source.text("/apiVersion");
     let check = check.required("fieldPath").refuse(!field.is_empty() && version != "v1", || {
         let why = format!("error converting fieldPath: unsupported pod version: {version}");
-        FieldFault::invalid_text("fieldPath", field, why)
+        FieldError::invalid_text("fieldPath", field, why)
     });
     if field.is_empty() || version != "v1" {
         return check.done();
     }
     let why = match key {
         Some(key) if name == "metadata.labels" => label_key_faults(key),
-        Some(key) if name == "metadata.annotations" => annotation_key_faults(key),
+        Some(key) if name == "metadata.annotations" => annotation_key_errors(key),
         _ => Vec::new(),
     };
     let key = match name {
@@ -69,19 +69,19 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldFaults {
         _ => key.unwrap_or_default().to_owned(),
     };
     check
-        .also(why.iter().map(|why| FieldFault::invalid_text(path, &key, why)))
+        .also(why.iter().map(|why| FieldError::invalid_text(path, &key, why)))
         .refuse(!known, || {
             let why = format!("error converting fieldPath: field label not supported: {field}");
-            FieldFault::invalid_text("fieldPath", field, why)
+            FieldError::invalid_text("fieldPath", field, why)
         })
         .refuse(known && subscript.is_none() && !fields.contains(&name), || {
-            FieldFault::unsupported("fieldPath", &name.into(), fields)
+            FieldError::unsupported("fieldPath", &name.into(), fields)
         })
         .done()
 }
 
 /// An amount of a container, which is named where there is none of its own.
-pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldFaults {
+pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
     let divisor = source.text("/divisor");
@@ -104,7 +104,7 @@ pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldFault
     check
         .refuse(!zero && !units.is_empty() && !units.contains(&canonical.as_str()), || {
             let why = format!("only divisor's values {told} are supported with the {of} resource");
-            FieldFault::invalid_text("divisor", resource, why)
+            FieldError::invalid_text("divisor", resource, why)
         })
         .done()
 }

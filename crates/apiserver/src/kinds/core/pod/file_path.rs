@@ -1,33 +1,33 @@
 //! Validates the paths of files in volumes, and the modes of files.
 
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// No part of the path leads upwards.
-pub(in crate::kinds) fn descending(path: &str, field: &str) -> FieldFaults {
+pub(in crate::kinds) fn descending(path: &str, field: &str) -> FieldErrors {
     let upwards = path.split('/').any(|part| part == "..");
-    upwards.then(|| FieldFault::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
+    upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
 /// The same of a path that is relative.
-pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if path.starts_with('/') {
-        faults.push(FieldFault::invalid_text(field, path, "must be a relative path"));
+        errors.push(FieldError::invalid_text(field, path, "must be a relative path"));
     }
-    faults.extend(descending(path, field));
-    faults
+    errors.extend(descending(path, field));
+    errors
 }
 
 /// The same of a path that does not begin as those which a kubelet keeps for itself.
-pub(super) fn unreserved(path: &str, field: &str) -> FieldFaults {
-    let mut faults = relative(path, field);
+pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
+    let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {
-        faults.push(FieldFault::invalid_text(field, path, "must not start with '..'"));
+        errors.push(FieldError::invalid_text(field, path, "must not start with '..'"));
     }
-    faults
+    errors
 }
 
 /// The bits of permission that files get.

@@ -2,13 +2,13 @@
 
 use pintle_json::Json;
 
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const REQUIRED_TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// The faults of a node selector or a node affinity that loses or changes something.
-pub(super) fn faults(new: &Json, old: &Json) -> FieldFaults {
-    selector_fault(new, old).into_iter().chain(affinity_faults(new, old)).collect()
+pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
+    selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
 /// Takes what may be narrowed down out of a spec.
@@ -22,28 +22,28 @@ pub(super) fn forget(spec: &mut Json) {
     }
 }
 
-fn selector_fault(new: &Json, old: &Json) -> Option<FieldFault> {
+fn selector_error(new: &Json, old: &Json) -> Option<FieldError> {
     let now = &new["spec"]["nodeSelector"];
     let keeps_all = old.members("/spec/nodeSelector").all(|(key, value)| now.get(key) == Some(value));
     let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-    (!keeps_all).then(|| FieldFault::invalid("spec.nodeSelector", now, why))
+    (!keeps_all).then(|| FieldError::invalid("spec.nodeSelector", now, why))
 }
 
-fn affinity_faults(new: &Json, old: &Json) -> FieldFaults {
+fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     let field = format!("spec.affinity.nodeAffinity.{REQUIRED_TERMS}.nodeSelectorTerms");
     let terms = |pod: &Json| pod["spec"]["affinity"]["nodeAffinity"][REQUIRED_TERMS]["nodeSelectorTerms"].clone();
     let (is, was) = (terms(new), terms(old));
     let count = |terms: &Json| terms.as_array().map_or(0, Vec::len);
     if count(&was) == 0 {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     if count(&was) != count(&is) {
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return FieldFaults::from([FieldFault::invalid(field, &is, why)]);
+        return FieldErrors::from([FieldError::invalid(field, &is, why)]);
     }
     let pairs = is.list("").zip(was.list("")).enumerate().filter(|(_, (is, was))| !only_adds(is, was));
     let why = "only additions are allowed (no mutations or deletions)";
-    pairs.map(|(at, (is, _))| FieldFault::invalid(format!("{field}[{at}]"), is, why)).collect()
+    pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
 /// Whether a term has all that it had, at the beginning of its lists. A term that had nothing gets nothing.
@@ -85,7 +85,7 @@ mod tests {
             (json!({"a": "b"}), json!([term(&["x"]), term(&["y"])]), vec![terms.clone()]),
             (json!({"a": "b"}), json!([term(&["y", "x"])]), vec![format!("{terms}[0]")]),
         ] {
-            let found: Vec<_> = faults(&pod(selector, now), &old).into_iter().map(|fault| fault.field).collect();
+            let found: Vec<_> = errors(&pod(selector, now), &old).into_iter().map(|error| error.field).collect();
             assert_eq!(found, expected);
         }
     }

@@ -2,9 +2,9 @@
 
 use pintle_json::Json;
 
-use super::port_names::{PORT_RANGE, port_name_faults};
+use super::port_names::{PORT_RANGE, port_name_errors};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
@@ -14,7 +14,7 @@ const NOT_AT_INIT: &str = "may not be set for init containers without restartPol
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// The faults of the probes and of the lifecycle of a container of a pod.
-pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let grace = spec.integer("/terminationGracePeriodSeconds");
     let check = Check::at(container, path).inside("lifecycle", |check| {
         let lifecycle = check.object();
@@ -41,13 +41,13 @@ pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
                     "failureThreshold",
                 ])
                 .refuse(own_grace.is_some_and(|grace| grace <= 0), || {
-                    FieldFault::invalid(grace_field, &value, "must be greater than 0")
+                    FieldError::invalid(grace_field, &value, "must be greater than 0")
                 })
                 .refuse(once && successes != 1, || {
-                    FieldFault::invalid("successThreshold", &successes.into(), "must be 1")
+                    FieldError::invalid("successThreshold", &successes.into(), "must be 1")
                 })
                 .refuse(!once && own_grace.is_some(), || {
-                    FieldFault::invalid(grace_field, &value, "must not be set for readinessProbes")
+                    FieldError::invalid(grace_field, &value, "must not be set for readinessProbes")
                 })
         })
     });
@@ -55,24 +55,24 @@ pub(super) fn faults(spec: &Json, container: &Json, path: &str) -> FieldFaults {
 }
 
 /// Containers that end before the others begin have none of these.
-pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldFaults {
+pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldErrors {
     let there = WITH_HANDLERS.iter().filter(|member| container.has(&format!("/{member}")));
-    there.map(|member| FieldFault::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()
+    there.map(|member| FieldError::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()
 }
 
-fn handler(object: &Json, path: &str, grace: Option<i64>) -> FieldFaults {
+fn handler(object: &Json, path: &str, grace: Option<i64>) -> FieldErrors {
     let mut there = HANDLERS.iter().filter(|handler| object.has(&format!("/{handler}")));
     let Some(first) = there.next() else {
-        return FieldFaults::from([FieldFault::required(path, "must specify a handler type")]);
+        return FieldErrors::from([FieldError::required(path, "must specify a handler type")]);
     };
-    let mut faults = action(&object[*first], first, &format!("{path}.{first}"), grace);
-    faults.extend(
-        there.map(|more| FieldFault::forbidden(format!("{path}.{more}"), "may not specify more than 1 handler type")),
+    let mut errors = action(&object[*first], first, &format!("{path}.{first}"), grace);
+    errors.extend(
+        there.map(|more| FieldError::forbidden(format!("{path}.{more}"), "may not specify more than 1 handler type")),
     );
-    faults
+    errors
 }
 
-fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFaults {
+fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldErrors {
     let check = Check::at(object, path);
     match kind {
         "exec" => check.required("command").done(),
@@ -86,7 +86,7 @@ fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFau
                 .required("path")
                 .also(port(&object["port"], path))
                 .known("scheme", &["HTTP", "HTTPS"])
-                .also(odd.map(|name| FieldFault::invalid_text(field.as_str(), name, HEADER_NAME)))
+                .also(odd.map(|name| FieldError::invalid_text(field.as_str(), name, HEADER_NAME)))
                 .done()
         }
         "sleep" => {
@@ -95,7 +95,7 @@ fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFau
             check
                 .refuse(grace.is_some() && !(0..=most).contains(&seconds), || {
                     let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({most})");
-                    FieldFault::invalid("", &seconds.into(), why)
+                    FieldError::invalid("", &seconds.into(), why)
                 })
                 .done()
         }
@@ -103,16 +103,16 @@ fn action(object: &Json, kind: &str, path: &str, grace: Option<i64>) -> FieldFau
     }
 }
 
-fn port(port: &Json, path: &str) -> FieldFaults {
+fn port(port: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.port");
     match port.as_str() {
         Some(name) => {
-            port_name_faults(name).iter().map(|why| FieldFault::invalid_text(field.as_str(), name, why)).collect()
+            port_name_errors(name).iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)).collect()
         }
         None => {
             let number = port.as_i64().unwrap_or(0);
             let odd = !(1..=65535).contains(&number);
-            odd.then(|| FieldFault::invalid(field, &number.into(), PORT_RANGE)).into_iter().collect()
+            odd.then(|| FieldError::invalid(field, &number.into(), PORT_RANGE)).into_iter().collect()
         }
     }
 }

@@ -7,13 +7,13 @@ use pintle_json::Json;
 use super::file_path;
 use super::volumes::Volumes;
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// The faults of the mounts and of the devices.
-pub(super) fn faults(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
-    let mut faults = mounts(container, path, volumes);
-    faults.extend(devices(container, path, volumes));
-    faults
+pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
+    let mut errors = mounts(container, path, volumes);
+    errors.extend(devices(container, path, volumes));
+    errors
 }
 
 /// Where each is, by its name.
@@ -21,7 +21,7 @@ fn places<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, 
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }
 
-fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
+fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     let devices = places(container, "/volumeDevices", "/devicePath");
     let device_paths: HashSet<&str> = devices.values().copied().collect();
     let list = format!("{path}.volumeMounts");
@@ -34,19 +34,19 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
         let (sub, expression) = (object.text("/subPath"), object.text("/subPathExpr"));
         mount
             .required("name")
-            .refuse(!volumes.contains_key(name), || FieldFault::not_found("name", name))
+            .refuse(!volumes.contains_key(name), || FieldError::not_found("name", name))
             .required("mountPath")
-            .refuse(doubles[at], || FieldFault::invalid_text("mountPath", place, "must be unique"))
+            .refuse(doubles[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
             .refuse(devices.contains_key(name), || {
-                FieldFault::invalid_text("name", name, "must not already exist in volumeDevices")
+                FieldError::invalid_text("name", name, "must not already exist in volumeDevices")
             })
             .refuse(device_paths.contains(place), || {
-                FieldFault::invalid_text("mountPath", place, "must not already exist as a path in volumeDevices")
+                FieldError::invalid_text("mountPath", place, "must not already exist as a path in volumeDevices")
             })
             .also(file_path::relative(sub, &format!("{list}.subPath")))
             .refuse(!expression.is_empty() && !sub.is_empty(), || {
                 let why = "subPathExpr and subPath are mutually exclusive";
-                FieldFault::invalid_text("subPathExpr", expression, why)
+                FieldError::invalid_text("subPathExpr", expression, why)
             })
             .also(file_path::relative(expression, &format!("{list}.subPathExpr")))
             .also(propagation(container, object, &list))
@@ -55,14 +55,14 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
 }
 
 /// Told at the path of the list.
-fn propagation(container: &Json, mount: &Json, list: &str) -> FieldFaults {
+fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;
     let check = Check::at(mount, list)
         .known("mountPropagation", &["Bidirectional", "HostToContainer", "None"])
         .refuse(both, || {
             let why = "Bidirectional mount propagation is available only to privileged containers";
-            FieldFault::forbidden("mountPropagation", why)
+            FieldError::forbidden("mountPropagation", why)
         })
         .known("recursiveReadOnly", &["Disabled", "Enabled", "IfPossible"]);
     if !matches!(mount.text("/recursiveReadOnly"), "Enabled" | "IfPossible") {
@@ -70,19 +70,19 @@ fn propagation(container: &Json, mount: &Json, list: &str) -> FieldFaults {
     }
     check
         .refuse(!mount.is_true("/readOnly"), || {
-            FieldFault::forbidden("recursiveReadOnly", "may only be specified when readOnly is true")
+            FieldError::forbidden("recursiveReadOnly", "may only be specified when readOnly is true")
         })
         .refuse(mount.get("mountPropagation").is_some_and(|way| !way.is_null() && way != "None"), || {
             let why = "may only be specified when mountPropagation is None or not specified";
-            FieldFault::forbidden("recursiveReadOnly", why)
+            FieldError::forbidden("recursiveReadOnly", why)
         })
         .done()
 }
 
-fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
+fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     let mounts = places(container, "/volumeMounts", "/mountPath");
     let mount_paths: HashSet<&str> = mounts.values().copied().collect();
-    let (mut faults, mut names, mut seen) = (FieldFaults::default(), HashSet::new(), HashSet::new());
+    let (mut errors, mut names, mut seen) = (FieldErrors::default(), HashSet::new(), HashSet::new());
     for (at, device) in container.list("/volumeDevices").enumerate() {
         let (name, place) = (device.text("/name"), device.text("/devicePath"));
         let volume = volumes.get(name);
@@ -90,20 +90,20 @@ fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
         let upwards = !file_path::descending(place, "").is_empty();
         let check = Check::at(device, &format!("{path}.volumeDevices[{at}]"))
             .required("name")
-            .refuse(names.contains(name), || FieldFault::invalid_text("name", name, "must be unique"))
+            .refuse(names.contains(name), || FieldError::invalid_text("name", name, "must be unique"))
             .refuse(volume.is_some_and(|volume| !of_claim(volume)), || {
                 let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                FieldFault::invalid_text("name", name, why)
+                FieldError::invalid_text("name", name, why)
             })
-            .refuse(volume.is_none(), || FieldFault::not_found("name", name))
+            .refuse(volume.is_none(), || FieldError::not_found("name", name))
             .required("devicePath")
-            .refuse(seen.contains(place), || FieldFault::invalid_text("devicePath", place, "must be unique"))
-            .refuse(upwards, || FieldFault::invalid_text("devicePath", place, "can not contain backsteps ('..')"))
+            .refuse(seen.contains(place), || FieldError::invalid_text("devicePath", place, "must be unique"))
+            .refuse(upwards, || FieldError::invalid_text("devicePath", place, "can not contain backsteps ('..')"))
             .refuse(mounts.contains_key(name), || {
-                FieldFault::invalid_text("name", name, "must not already exist in volumeMounts")
+                FieldError::invalid_text("name", name, "must not already exist in volumeMounts")
             })
             .refuse(mount_paths.contains(place), || {
-                FieldFault::invalid_text("devicePath", place, "must not already exist as a path in volumeMounts")
+                FieldError::invalid_text("devicePath", place, "must not already exist as a path in volumeMounts")
             });
         if !upwards {
             seen.insert(place);
@@ -111,7 +111,7 @@ fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldFaults {
         if !name.is_empty() {
             names.insert(name);
         }
-        faults.extend(check.done());
+        errors.extend(check.done());
     }
-    faults
+    errors
 }

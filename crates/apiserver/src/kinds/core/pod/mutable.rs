@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use pintle_json::{Json, json};
 
 use super::{gated, quality, spec};
-use crate::kinds::network_rules::ip_faults;
+use crate::kinds::network_rules::ip_errors;
 use crate::object::{put_back, put_back_all_but};
-use crate::request::Part;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults, qualified_name_faults};
+use crate::request::Subresource;
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -64,29 +64,29 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
 }
 
 /// What a Pod may not change.
-pub(super) fn faults(new: &Json, old: &Json, part: Part) -> FieldFaults {
-    match part {
-        Part::Object => spec_faults(new, old),
-        Part::Status => status_faults(new, old),
-        Part::EphemeralContainers => ephemeral_faults(new, old),
-        Part::Resize => resize_faults(new, old),
-        _ => FieldFaults::default(),
+pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+    match subresource {
+        Subresource::None => spec_errors(new, old),
+        Subresource::Status => status_errors(new, old),
+        Subresource::EphemeralContainers => ephemeral_errors(new, old),
+        Subresource::Resize => resize_errors(new, old),
+        _ => FieldErrors::default(),
     }
 }
 
-fn resize_faults(new: &Json, old: &Json) -> FieldFaults {
-    let mut faults = spec::pod(new);
+fn resize_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
     let class = old.text("/status/qosClass");
     let before = if class.is_empty() { quality::class(old) } else { class };
     if quality::class(new) != before {
         let why = "Pod QOS Class may not change as a result of resizing";
-        faults.push(FieldFault::invalid_text("spec", new.text("/status/qosClass"), why));
+        errors.push(FieldError::invalid_text("spec", new.text("/status/qosClass"), why));
     }
-    faults
+    errors
 }
 
-fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
-    let mut faults = spec::pod(new);
+fn ephemeral_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
     let now = by_name(new, "/spec/ephemeralContainers");
     for container in old.list("/spec/ephemeralContainers") {
         let name = container.text("/name");
@@ -95,13 +95,13 @@ fn ephemeral_faults(new: &Json, old: &Json) -> FieldFaults {
             Some(now) if *now != container => format!("existing ephemeral containers {name:?} may not be changed\n"),
             Some(_) => continue,
         };
-        faults.push(FieldFault::forbidden("spec.ephemeralContainers", why));
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
     }
-    faults
+    errors
 }
 
-fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
-    let mut faults = spec::pod(new);
+fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
     for key in ["containers", "initContainers"] {
         let images = |pod: &Json| {
             pod.list(&format!("/spec/{key}")).map(|container| container.text("/image").to_owned()).collect::<Vec<_>>()
@@ -109,41 +109,41 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
         let images_of = (images(new), images(old));
         if images_of.0.len() != images_of.1.len() {
             let why = "pod updates may not add or remove containers";
-            faults.push(FieldFault::forbidden(format!("spec.{key}"), why));
-            return faults;
+            errors.push(FieldError::forbidden(format!("spec.{key}"), why));
+            return errors;
         }
         // An image is looked at as what may change, and once more as what every container has.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             if image.is_empty() {
-                faults.push(FieldFault::required(field.as_str(), ""));
+                errors.push(FieldError::required(field.as_str(), ""));
             }
             if image.trim() != image {
-                faults.push(FieldFault::invalid_text(field, image, "must not have leading or trailing whitespace"));
+                errors.push(FieldError::invalid_text(field, image, "must not have leading or trailing whitespace"));
             }
         }
     }
-    let (deadline, is_over) = deadline_fault(new, old);
-    faults.extend(deadline);
+    let (deadline, is_over) = deadline_error(new, old);
+    errors.extend(deadline);
     if is_over {
-        return faults;
+        return errors;
     }
     let tolerations: HashSet<Json> = new.list("/spec/tolerations").map(without_seconds).collect();
     if !old.list("/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
-        faults.push(FieldFault::forbidden("spec.tolerations", why));
+        errors.push(FieldError::forbidden("spec.tolerations", why));
     }
     let gates: HashSet<&str> = old.list("/spec/schedulingGates").map(|gate| gate.text("/name")).collect();
     for (at, gate) in new.list("/spec/schedulingGates").map(|gate| gate.text("/name")).enumerate() {
         if !gates.contains(gate) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
-            faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+            errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
     // While a pod is gated, where it may run can be narrowed down.
     let is_gated = !gates.is_empty();
     if is_gated {
-        faults.extend(gated::faults(new, old));
+        errors.extend(gated::errors(new, old));
     }
     let fixed = |pod: &Json| {
         let mut spec = pod["spec"].clone();
@@ -161,13 +161,13 @@ fn spec_faults(new: &Json, old: &Json) -> FieldFaults {
     let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
     if fixed(new) != fixed(old) || grace_changed {
-        faults.push(FieldFault::forbidden("spec", FIXED));
+        errors.push(FieldError::forbidden("spec", FIXED));
     }
-    faults
+    errors
 }
 
 /// The fault of a deadline that grows, and whether nothing else is looked at then.
-fn deadline_fault(new: &Json, old: &Json) -> (Option<FieldFault>, bool) {
+fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
     let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
@@ -177,7 +177,7 @@ fn deadline_fault(new: &Json, old: &Json) -> (Option<FieldFault>, bool) {
         (Some(after), Some(before)) if after > before => ("must be less than or equal to previous value", true),
         _ => return (None, false),
     };
-    (Some(FieldFault::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
+    (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
 /// The items of a list by their names; of several of a name, the first.
@@ -195,26 +195,26 @@ fn without_seconds(toleration: &Json) -> Json {
     toleration
 }
 
-fn status_faults(new: &Json, old: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn status_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let nominated = new.text("/status/nominatedNodeName");
     if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
-        let why = name_faults(NameRule::Subdomain, nominated, false);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text("status.nominatedNodeName", nominated, why)));
+        let why = name_errors(NameRule::Subdomain, nominated, false);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text("status.nominatedNodeName", nominated, why)));
         if !new.text("/spec/nodeName").is_empty() {
             let why = "may not be set on pods that already have a nodeName";
-            faults.push(FieldFault::forbidden("status.nominatedNodeName", why));
+            errors.push(FieldError::forbidden("status.nominatedNodeName", why));
         }
     }
     for (at, condition) in new.list("/status/conditions").enumerate() {
         let kind = condition.text("/type");
         let why = qualified_name_faults(kind);
         let field = format!("status.conditions[{at}].Type");
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), kind, why)));
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), kind, why)));
     }
     let (before, after) = (old.text("/status/qosClass"), new.text("/status/qosClass"));
     if !before.is_empty() && !after.is_empty() && before != after {
-        faults.push(FieldFault::invalid_text("status.qosClass", after, "field is immutable"));
+        errors.push(FieldError::invalid_text("status.qosClass", after, "field is immutable"));
     }
     if new.text("/spec/restartPolicy") != "Always" {
         let retries = new.text("/spec/restartPolicy") == "OnFailure";
@@ -226,13 +226,13 @@ fn status_faults(new: &Json, old: &Json) -> FieldFaults {
             });
             if ended && !container.has("/state/terminated") {
                 let field = format!("status.containerStatuses[{at}].state");
-                faults.push(FieldFault::forbidden(field, "may not be transitioned to non-terminated state"));
+                errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
             }
         }
     }
     for (at, address) in new.list("/status/podIPs").enumerate() {
         let address = address.text("/ip");
-        faults.extend(ip_faults(address, &format!("status.podIPs[{at}]")));
+        errors.extend(ip_errors(address, &format!("status.podIPs[{at}]")));
     }
-    faults
+    errors
 }

@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::ip_faults;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::kinds::network_rules::ip_errors;
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must \
                            start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                            '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
 /// Ports of the node that are taken twice: by containers that run at once, or by one of those that run one by one.
-pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldFaults {
-    let (mut faults, mut taken) = (FieldFaults::default(), HashSet::new());
+pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
+    let (mut errors, mut taken) = (FieldErrors::default(), HashSet::new());
     let containers = spec.list(&format!("/{key}")).enumerate().filter(|_| key != "ephemeralContainers");
     for (at, container) in containers {
         if key == "initContainers" {
@@ -25,16 +25,16 @@ pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldFaults {
             let place = format!("{}/{}/{number}", port.text("/protocol"), port.text("/hostIP"));
             if number != 0 && !taken.insert(place.clone()) {
                 let field = format!("{path}.{key}[{at}].ports[{port_at}].hostPort");
-                faults.push(FieldFault::duplicate(field, &place.into()));
+                errors.push(FieldError::duplicate(field, &place.into()));
             }
         }
     }
-    faults
+    errors
 }
 
 /// On the network of the node, a port is the same on both sides. A template may leave it out.
-pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate().filter(|_| spec.is_true("/hostNetwork")) {
         for (port_at, port) in container.list("/ports").enumerate() {
             let of = |member: &str| port.integer(member).unwrap_or(0);
@@ -42,59 +42,59 @@ pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> Fie
             if outer != inner && (required || outer != 0) {
                 let field = format!("{path}.containers[{at}].ports[{port_at}].hostPort");
                 let why = "must match `containerPort` when `hostNetwork` is true";
-                faults.push(FieldFault::invalid(field, &outer.into(), why));
+                errors.push(FieldError::invalid(field, &outer.into(), why));
             }
         }
     }
-    faults
+    errors
 }
 
 /// How names are resolved.
-pub(super) fn resolution(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn resolution(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.dnsConfig");
     let config = &spec["dnsConfig"];
     let own = spec.text("/dnsPolicy") == "None";
     if own && config.is_null() {
         let why = "must provide `dnsConfig` when `dnsPolicy` is None";
-        return FieldFaults::from([FieldFault::required(field, why)]);
+        return FieldErrors::from([FieldError::required(field, why)]);
     }
     let servers = config.list("/nameservers");
     if own && servers.len() == 0 {
         let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-        return FieldFaults::from([FieldFault::required(format!("{field}.nameservers"), why)]);
+        return FieldErrors::from([FieldError::required(format!("{field}.nameservers"), why)]);
     }
     let searches: Vec<&str> = config.texts("/searches").collect();
     let length = searches.iter().map(|search| search.len() + 1).sum::<usize>().saturating_sub(1);
     let addresses = config.texts("/nameservers").enumerate();
     Check::at(config, &field)
         .refuse(servers.len() > 3, || {
-            FieldFault::invalid("nameservers", &config["nameservers"], "must not have more than 3 nameservers")
+            FieldError::invalid("nameservers", &config["nameservers"], "must not have more than 3 nameservers")
         })
-        .also(addresses.flat_map(|(at, address)| ip_faults(address, &format!("{field}.nameservers[{at}]"))))
+        .also(addresses.flat_map(|(at, address)| ip_errors(address, &format!("{field}.nameservers[{at}]"))))
         .refuse(searches.len() > 32, || {
-            FieldFault::invalid("searches", &config["searches"], "must not have more than 32 search paths")
+            FieldError::invalid("searches", &config["searches"], "must not have more than 32 search paths")
         })
         .refuse(length > 2048, || {
             let why = "must not have more than 2048 characters (including spaces) in the search list";
-            FieldFault::invalid("searches", &config["searches"], why)
+            FieldError::invalid("searches", &config["searches"], why)
         })
         .also(
             searches
                 .iter()
                 .enumerate()
-                .flat_map(|(at, search)| search_faults(search, &format!("{field}.searches[{at}]"))),
+                .flat_map(|(at, search)| search_errors(search, &format!("{field}.searches[{at}]"))),
         )
         .each("options", |option, _| {
             let nameless = option.object().text("/name").is_empty();
-            option.refuse(nameless, || FieldFault::required("", "must not be empty"))
+            option.refuse(nameless, || FieldError::required("", "must not be empty"))
         })
         .done()
 }
 
-fn search_faults(search: &str, field: &str) -> FieldFaults {
+fn search_errors(search: &str, field: &str) -> FieldErrors {
     let name = search.strip_suffix('.').unwrap_or(search);
     if search == "." {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let label = |part: &str| {
         let plain = part.strip_prefix('_').unwrap_or(part);
@@ -103,45 +103,45 @@ fn search_faults(search: &str, field: &str) -> FieldFaults {
         let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
         edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
     };
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if name.len() > 253 {
-        faults.push(FieldFault::invalid_text(field, name, "must be no more than 253 characters"));
+        errors.push(FieldError::invalid_text(field, name, "must be no more than 253 characters"));
     }
     if !name.split('.').all(label) {
-        faults.push(FieldFault::invalid_text(field, name, UNDERSCORED));
+        errors.push(FieldError::invalid_text(field, name, UNDERSCORED));
     }
-    faults
+    errors
 }
 
 /// A name of the host that is no name of the pod.
-pub(super) fn hostname_override(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn hostname_override(spec: &Json, path: &str) -> FieldErrors {
     const FIELD: &str = "hostnameOverride";
-    let Some(name) = spec.get(FIELD).and_then(Json::as_str) else { return FieldFaults::default() };
-    let why = name_faults(NameRule::Subdomain, name, false);
+    let Some(name) = spec.get(FIELD).and_then(Json::as_str) else { return FieldErrors::default() };
+    let why = name_errors(NameRule::Subdomain, name, false);
     Check::at(spec, path)
         .refuse(spec.is_true("/setHostnameAsFQDN"), || {
-            FieldFault::forbidden(FIELD, "may not be specified when setHostnameAsFQDN is true")
+            FieldError::forbidden(FIELD, "may not be specified when setHostnameAsFQDN is true")
         })
         .refuse(spec.is_true("/hostNetwork"), || {
-            FieldFault::forbidden(FIELD, "may not be specified when hostNetwork is true")
+            FieldError::forbidden(FIELD, "may not be specified when hostNetwork is true")
         })
-        .refuse(name.len() > 64, || FieldFault::too_long(FIELD, 64))
-        .also(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.{FIELD}"), name, why)))
+        .refuse(name.len() > 64, || FieldError::too_long(FIELD, 64))
+        .also(why.iter().map(|why| FieldError::invalid_text(format!("{path}.{FIELD}"), name, why)))
         .done()
 }
 
 /// Names that the pod knows by itself.
-pub(super) fn host_aliases(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn host_aliases(spec: &Json, path: &str) -> FieldErrors {
     let all = Check::at(spec, path).each("hostAliases", |alias, at| {
         let object = alias.object();
         let path = format!("{path}.hostAliases[{at}]");
         let names = object.texts("/hostnames").enumerate().flat_map(|(at, name)| {
             let field = format!("{path}.hostnames[{at}]");
-            let why = name_faults(NameRule::Subdomain, name, false);
-            why.into_iter().map(move |why| FieldFault::invalid_text(field.as_str(), name, why))
+            let why = name_errors(NameRule::Subdomain, name, false);
+            why.into_iter().map(move |why| FieldError::invalid_text(field.as_str(), name, why))
         });
-        let names: FieldFaults = names.collect();
-        alias.also(ip_faults(object.text("/ip"), &format!("{path}.ip"))).also(names)
+        let names: FieldErrors = names.collect();
+        alias.also(ip_errors(object.text("/ip"), &format!("{path}.ip"))).also(names)
     });
     all.done()
 }

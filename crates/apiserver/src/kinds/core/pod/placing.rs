@@ -3,35 +3,35 @@
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, label_key_faults, label_value_faults, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
 /// When terms of affinity are held to.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The faults of the tolerations in a part of an object that is at a path.
-pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
+pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
         let text = |member: &str| toleration.text(member);
         let (key, operator, value, effect) = (text("/key"), text("/operator"), text("/value"), text("/effect"));
         let keys = if key.is_empty() { Vec::new() } else { label_key_faults(key) };
         let keys =
-            keys.into_iter().map(|why| FieldFault::invalid_text(format!("{path}.tolerations[{at}].key"), key, why));
+            keys.into_iter().map(|why| FieldError::invalid_text(format!("{path}.tolerations[{at}].key"), key, why));
         let values = if matches!(operator, "" | "Equal") { label_value_faults(value) } else { Vec::new() };
         check
             .also(keys)
             .refuse(key.is_empty() && operator != "Exists", || {
                 const WHY: &str =
                     "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-                FieldFault::invalid_text("operator", operator, WHY)
+                FieldError::invalid_text("operator", operator, WHY)
             })
             .refuse(toleration.has("/tolerationSeconds") && effect != "NoExecute", || {
-                FieldFault::invalid_text("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+                FieldError::invalid_text("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
             })
-            .refuse(!values.is_empty(), || FieldFault::invalid_text("operator", value, values.join(";")))
+            .refuse(!values.is_empty(), || FieldError::invalid_text("operator", value, values.join(";")))
             .refuse(operator == "Exists" && !value.is_empty(), || {
-                FieldFault::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
+                FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
                 // Those that compare numbers are known, and not to be had yet.
@@ -39,7 +39,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],
                 };
-                FieldFault::unsupported("operator", &operator.into(), known)
+                FieldError::unsupported("operator", &operator.into(), known)
             })
             .one_of("effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"])
     });
@@ -47,22 +47,22 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldFaults {
 }
 
 /// The same of the labels that nodes have to have.
-pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, value) in part.members("/nodeSelector") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.nodeSelector"), text, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.nodeSelector"), text, why)));
         }
     }
-    faults
+    errors
 }
 
 /// The same of the terms of which nodes have to meet one; at least one is there.
-pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldFaults {
+pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {
-        return FieldFaults::from([FieldFault::required(field, "must have at least one node selector term")]);
+        return FieldErrors::from([FieldError::required(field, "must have at least one node selector term")]);
     }
     let all = Check::at(selector, path).each("nodeSelectorTerms", |check, at| {
         let object = check.object();
@@ -72,7 +72,7 @@ pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldFaults {
 }
 
 /// The same of one term; where it is only preferred, any text may be a value.
-pub(super) fn term(term: &Json, path: &str, values_are_checked: bool) -> FieldFaults {
+pub(super) fn term(term: &Json, path: &str, values_are_checked: bool) -> FieldErrors {
     let all = Check::at(term, path)
         .each("matchExpressions", |check, _| label_requirement(check, values_are_checked))
         .each("matchFields", |check, _| field_requirement(check));
@@ -85,20 +85,20 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     let check = match requirement.text("/operator") {
         "In" | "NotIn" => check.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'"),
         "Exists" | "DoesNotExist" => check.refuse(count > 0, || {
-            FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            FieldError::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         }),
         "Gt" | "Lt" => check.refuse(count != 1, || {
-            FieldFault::required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+            FieldError::required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         }),
-        other => check.refuse(true, || FieldFault::invalid_text("operator", other, NO_OPERATOR)),
+        other => check.refuse(true, || FieldError::invalid_text("operator", other, NO_OPERATOR)),
     };
     let check = label_key_faults(key)
         .iter()
-        .fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)));
+        .fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("key", key, why)));
     let values = requirement.texts("/values").enumerate().filter(|_| values_are_checked);
     values.fold(check, |check, (at, value)| {
         label_value_faults(value).iter().fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text(format!("values[{at}]"), value, why))
+            check.refuse(true, || FieldError::invalid_text(format!("values[{at}]"), value, why))
         })
     })
 }
@@ -109,19 +109,19 @@ fn field_requirement(check: Check<'_>) -> Check<'_> {
     let key = requirement.text("/key");
     let check = match requirement.text("/operator") {
         "In" | "NotIn" => check.refuse(requirement.list("/values").count() != 1, || {
-            FieldFault::required(
+            FieldError::required(
                 "values",
                 "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
             )
         }),
-        other => check.refuse(true, || FieldFault::invalid_text("operator", other, NO_OPERATOR)),
+        other => check.refuse(true, || FieldError::invalid_text("operator", other, NO_OPERATOR)),
     };
     if key != "metadata.name" {
-        return check.refuse(true, || FieldFault::invalid_text("key", key, "not a valid field selector key"));
+        return check.refuse(true, || FieldError::invalid_text("key", key, "not a valid field selector key"));
     }
     requirement.texts("/values").enumerate().fold(check, |check, (at, value)| {
-        name_faults(NameRule::Subdomain, value, false).iter().fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text(format!("values[{at}]"), value, why))
+        name_errors(NameRule::Subdomain, value, false).iter().fold(check, |check, why| {
+            check.refuse(true, || FieldError::invalid_text(format!("values[{at}]"), value, why))
         })
     })
 }

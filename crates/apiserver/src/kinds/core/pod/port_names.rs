@@ -4,23 +4,23 @@
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
 /// Why a text does not name a port; as one of a Service's target ports, too.
-pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+pub(in crate::kinds) fn port_name_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.len() > 15 {
-        faults.push("must be no more than 15 characters".into());
+        errors.push("must be no more than 15 characters".into());
     }
     if name.is_empty() || !name.chars().all(plain) {
-        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
     }
     if !name.contains(|c: char| c.is_ascii_lowercase()) {
-        faults.push("must contain at least one letter (a-z)".into());
+        errors.push("must contain at least one letter (a-z)".into());
     }
     if name.contains("--") {
-        faults.push("must not contain consecutive hyphens".into());
+        errors.push("must not contain consecutive hyphens".into());
     }
     if name.starts_with('-') || name.ends_with('-') {
-        faults.push("must not begin or end with a hyphen".into());
+        errors.push("must not begin or end with a hyphen".into());
     }
-    faults
+    errors
 }

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::{field_source, file_path};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// The fields of a pod that a file can hold.
 const PROJECTED_FIELDS: &[&str] =
@@ -14,7 +14,7 @@ const PROJECTED_FIELDS: &[&str] =
 const DOUBLE: &str = "conflicting duplicate paths";
 
 /// The keys of an object that become files.
-pub(super) fn items(object: &Json, path: &str) -> FieldFaults {
+pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");
         let field = format!("{path}.items[{at}].path");
@@ -24,7 +24,7 @@ pub(super) fn items(object: &Json, path: &str) -> FieldFaults {
 }
 
 /// A file that tells of the pod.
-pub(super) fn downward_file(item: &Json, path: &str) -> FieldFaults {
+pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
     let file = item.text("/path");
     let check = Check::at(item, path).required("path").also(file_path::unreserved(file, &format!("{path}.path")));
     let (field, resource) = (item.has("/fieldRef"), item.has("/resourceFieldRef"));
@@ -32,7 +32,7 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldFaults {
         (true, _) => check
             .also(field_source::field(&item["fieldRef"], &format!("{path}.fieldRef"), PROJECTED_FIELDS))
             .refuse(resource, || {
-                FieldFault::invalid_text(
+                FieldError::invalid_text(
                     "",
                     "resource",
                     "fieldRef and resourceFieldRef can not be specified simultaneously",
@@ -42,18 +42,18 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldFaults {
             check.also(field_source::resource(&item["resourceFieldRef"], &format!("{path}.resourceFieldRef"), true))
         }
         (false, false) => {
-            check.refuse(true, || FieldFault::required("", "one of fieldRef and resourceFieldRef is required"))
+            check.refuse(true, || FieldError::required("", "one of fieldRef and resourceFieldRef is required"))
         }
     };
     file_path::mode(check, "mode").done()
 }
 
 /// What a projected volume is put together from.
-pub(super) fn sources(object: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn sources(object: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let mut files = HashSet::new();
     for (at, source) in object.list("/sources").enumerate() {
-        if faults.is_full() {
+        if errors.is_full() {
             break;
         }
         let own = format!("{path}.sources[{at}]");
@@ -61,21 +61,21 @@ pub(super) fn sources(object: &Json, path: &str) -> FieldFaults {
         for kind in ["secret", "configMap", "downwardAPI", "serviceAccountToken"] {
             if source.has(&format!("/{kind}")) {
                 count += 1;
-                faults.extend(part(&source[kind], kind, path, &format!("{own}.{kind}"), &mut files));
+                errors.extend(part(&source[kind], kind, path, &format!("{own}.{kind}"), &mut files));
             }
         }
         if count > 1 {
-            faults.push(FieldFault::forbidden(own, "may not specify more than 1 volume type per source"));
+            errors.push(FieldError::forbidden(own, "may not specify more than 1 volume type per source"));
         }
     }
-    faults
+    errors
 }
 
-fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut HashSet<&'a str>) -> FieldFaults {
+fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut HashSet<&'a str>) -> FieldErrors {
     let check = Check::at(part, path);
     let mut take = |file: &'a str, told: &str| {
         let double = !file.is_empty() && !files.insert(file);
-        double.then(|| FieldFault::invalid_text(volume, told, DOUBLE))
+        double.then(|| FieldError::invalid_text(volume, told, DOUBLE))
     };
     match kind {
         "secret" | "configMap" => {
@@ -84,13 +84,13 @@ fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut Ha
             check.required("name").also(items(part, path)).also(doubles).done()
         }
         "downwardAPI" => {
-            let mut faults = FieldFaults::default();
+            let mut errors = FieldErrors::default();
             for item in part.list("/items") {
                 let file = item.text("/path");
-                faults.extend(downward_file(item, path));
-                faults.extend(take(file, file));
+                errors.extend(downward_file(item, path));
+                errors.extend(take(file, file));
             }
-            faults
+            errors
         }
         _ => {
             let file = part.text("/path");
@@ -99,14 +99,14 @@ fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut Ha
             let check = check
                 .refuse(seconds < 600, || {
                     let why = "may not specify a duration less than 10 minutes";
-                    FieldFault::invalid("expirationSeconds", &seconds.into(), why)
+                    FieldError::invalid("expirationSeconds", &seconds.into(), why)
                 })
                 .refuse(seconds > 1 << 32, || {
                     let why = "may not specify a duration larger than 2^32 seconds";
-                    FieldFault::invalid("expirationSeconds", &seconds.into(), why)
+                    FieldError::invalid("expirationSeconds", &seconds.into(), why)
                 });
             match file {
-                "" => check.also([FieldFault::required(field, "")]).done(),
+                "" => check.also([FieldError::required(field, "")]).done(),
                 file => check.also(file_path::unreserved(file, &field)).done(),
             }
         }

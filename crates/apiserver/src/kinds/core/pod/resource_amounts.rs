@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-use crate::kinds::amounts_of_resources::{is_extended, is_native, page_fault, quantity_faults};
+use crate::kinds::amounts_of_resources::{is_extended, is_native, page_error, quantity_errors};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, qualified_name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 /// Standard as well, though no container has them.
@@ -55,35 +55,35 @@ impl<'a> PodClaims<'a> {
 }
 
 /// The faults of what a container asks for, and of how it takes more.
-pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldFaults {
+pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
-    let mut faults = requirements(&container["resources"], &field, resource_faults);
+    let mut errors = requirements(&container["resources"], &field, resource_errors);
     let (mut seen, object) = (HashSet::new(), &container["resources"]);
     for (at, claim) in object.list("/claims").enumerate() {
         let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
         if name.is_empty() {
-            faults.push(FieldFault::required(field, ""));
+            errors.push(FieldError::required(field, ""));
             continue;
         }
         if !seen.insert((name, claim.text("/request"))) {
-            faults.push(FieldFault::duplicate(field.as_str(), &name.into()));
+            errors.push(FieldError::duplicate(field.as_str(), &name.into()));
         }
         if !claims.names.contains(name) {
-            faults.tell(|| {
-                let mut fault = FieldFault::not_found(field, name);
+            errors.tell(|| {
+                let mut error = FieldError::not_found(field, name);
                 let known = claims.told();
-                fault.message =
-                    format!("{}: must be one of the names in pod.spec.resourceClaims{known}", fault.message);
-                fault
+                error.message =
+                    format!("{}: must be one of the names in pod.spec.resourceClaims{known}", error.message);
+                error
             });
         }
     }
-    faults.extend(resize_policies(spec, container, path));
-    faults
+    errors.extend(resize_policies(spec, container, path));
+    errors
 }
 
 /// The faults of the claims that a pod makes.
-pub(super) fn claims(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let doubles: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
     let all = Check::at(spec, path).each("resourceClaims", |claim, at| {
@@ -92,14 +92,14 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldFaults {
         let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
         claim
             .required("name")
-            .refuse(!name.is_empty() && doubles[at], || FieldFault::duplicate("name", &name.into()))
+            .refuse(!name.is_empty() && doubles[at], || FieldError::duplicate("name", &name.into()))
             .name("name", NameRule::Label)
             .refuse(own && made, || {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                FieldFault::invalid("", object, why)
+                FieldError::invalid("", object, why)
             })
             .refuse(!own && !made, || {
-                FieldFault::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+                FieldError::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
             })
             .name("resourceClaimName", NameRule::Subdomain)
             .name("resourceClaimTemplateName", NameRule::Subdomain)
@@ -108,108 +108,108 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldFaults {
 }
 
 /// What a pod asks for as a whole.
-pub(super) fn of_pod(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     if !spec.has("/resources") {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let field = format!("{path}.resources");
     let object = &spec["resources"];
-    let mut faults = Check::at(object, &field)
+    let mut errors = Check::at(object, &field)
         .refuse(object.has("/claims"), || {
-            FieldFault::forbidden("claims", "claims may not be set for Resources at pod-level")
+            FieldError::forbidden("claims", "claims may not be set for Resources at pod-level")
         })
         .done();
-    faults.extend(requirements(object, &field, |field, name| {
-        let faults = name_of_resource(field, name);
+    errors.extend(requirements(object, &field, |field, name| {
+        let errors = name_of_resource(field, name);
         let known = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        match faults.is_empty() && !known {
-            true => FieldFaults::from([FieldFault::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])]),
-            false => faults,
+        match errors.is_empty() && !known {
+            true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])]),
+            false => errors,
         }
     }));
-    faults
+    errors
 }
 
 /// What a pod costs beyond its containers.
-pub(super) fn overhead(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
     let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
     amounts
         .flat_map(|(name, amount)| {
-            amount_faults(&format!("{path}.overhead.limits[{name}]"), name, amount, resource_faults)
+            amount_errors(&format!("{path}.overhead.limits[{name}]"), name, amount, resource_errors)
         })
         .collect()
 }
 
 /// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
-pub(crate) fn limit_faults(limits: Option<&Json>, path: &str) -> FieldFaults {
+pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
-        .flat_map(|(name, amount)| amount_faults(&format!("{path}.limits[{name}]"), name, amount, resource_faults))
+        .flat_map(|(name, amount)| amount_errors(&format!("{path}.limits[{name}]"), name, amount, resource_errors))
         .collect()
 }
 
 /// The faults of the name of a resource that containers ask for.
-pub(crate) fn resource_faults(field: &str, name: &str) -> FieldFaults {
-    let mut faults = name_of_resource(field, name);
+pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
+    let mut errors = name_of_resource(field, name);
     let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
     let why = match () {
         () if !name.contains('/') && !of_container => "must be a standard resource for containers",
         () if name.contains('/') && !is_native(name) && !is_extended(name) => {
             "doesn't follow extended resource name standard"
         }
-        () => return faults,
+        () => return errors,
     };
-    faults.push(FieldFault::invalid_text(field, name, why));
-    faults
+    errors.push(FieldError::invalid_text(field, name, why));
+    errors
 }
 
 /// Of the name of any resource.
-pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldFaults {
+pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     let standard = CONTAINER_AMOUNTS.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
     match why.is_empty() && !name.contains('/') && !standard {
         true => {
             let why = "must be a standard resource type or fully qualified";
-            FieldFaults::from([FieldFault::invalid_text(field, name, why)])
+            FieldErrors::from([FieldError::invalid_text(field, name, why)])
         }
-        false => why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect(),
+        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
     }
 }
 
-fn amount_faults(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
-    let mut faults = names(field, name);
-    faults.extend(quantity_faults(field, name, amount.as_str().unwrap_or_default()));
-    faults
+fn amount_errors(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {
+    let mut errors = names(field, name);
+    errors.extend(quantity_errors(field, name, amount.as_str().unwrap_or_default()));
+    errors
 }
 
-fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldFaults) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let limits = &object["limits"];
     for side in ["limits", "requests"] {
         for (name, amount) in object.members(&format!("/{side}")) {
             let field = format!("{path}.{side}[{name}]");
-            faults.extend(amount_faults(&field, name, amount, &names));
+            errors.extend(amount_errors(&field, name, amount, &names));
             if side == "requests" {
-                faults.extend(against_limit(name, amount, limits, path));
+                errors.extend(against_limit(name, amount, limits, path));
             }
-            faults.extend(page_fault(&field, name, amount.as_str().unwrap_or_default()));
+            errors.extend(page_error(&field, name, amount.as_str().unwrap_or_default()));
         }
     }
     let has = |resource: fn(&str) -> bool| {
         ["/limits", "/requests"].iter().any(|side| object.members(side).any(|(name, _)| resource(name)))
     };
     if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
-        faults.push(FieldFault::forbidden(path, "HugePages require cpu or memory"));
+        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
-    faults
+    errors
 }
 
-fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldFault> {
+fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
     let exact = !is_native(name) || name.starts_with("hugepages-");
     let amount = amount.as_str().unwrap_or_default();
     let Some(limit) = limits.get(name).and_then(Json::as_str) else {
         let why = "Limit must be set for non overcommitable resources";
-        return exact.then(|| FieldFault::required(format!("{path}.limits"), why));
+        return exact.then(|| FieldError::required(format!("{path}.limits"), why));
     };
     let (asked, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
     let how = match () {
@@ -217,34 +217,34 @@ fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option
         () if asked > most => "less than or equal to",
         () => return None,
     };
-    Some(FieldFault::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
+    Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
 /// Told at the path of the list, but for a resource that stands twice.
-fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldFaults {
+fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
-    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
+    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, policy) in container.list("/resizePolicy").enumerate() {
         let (resource, restart) = (policy.text("/resourceName"), policy.text("/restartPolicy"));
         if !seen.insert(resource) {
-            faults.push(FieldFault::duplicate(format!("{list}[{at}]"), &resource.into()));
+            errors.push(FieldError::duplicate(format!("{list}[{at}]"), &resource.into()));
         }
         for (text, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])] {
             match text {
-                "" => faults.push(FieldFault::required(list.as_str(), "")),
+                "" => errors.push(FieldError::required(list.as_str(), "")),
                 text if !known.contains(&text) => {
-                    faults.push(FieldFault::unsupported(list.as_str(), &text.into(), &known));
+                    errors.push(FieldError::unsupported(list.as_str(), &text.into(), &known));
                 }
                 _ => {}
             }
         }
         if never && restart != "NotRequired" {
             let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            faults.push(FieldFault::invalid_text(list.as_str(), restart, why));
+            errors.push(FieldError::invalid_text(list.as_str(), restart, why));
         }
     }
-    faults
+    errors
 }
 
 #[cfg(test)]
@@ -257,21 +257,21 @@ mod tests {
     #[test]
     fn the_claims_of_a_pod_are_gathered_once_for_all_its_containers() {
         for missing in [false, true] {
-            let faults = |count: usize| {
+            let errors = |count: usize| {
                 let name = |at: usize| if missing { "none".to_owned() } else { format!("c{at}") };
                 let claims: Vec<_> = (0..count).map(|at| json!({"name": format!("c{at}")})).collect();
                 let spec = json!({"resourceClaims": claims});
-                let (claims, mut faults) = (PodClaims::of(&spec), FieldFaults::default());
+                let (claims, mut errors) = (PodClaims::of(&spec), FieldErrors::default());
                 for at in 0..count {
                     let container = json!({"resources": {"claims": [{"name": name(at)}]}});
-                    if !faults.is_full() {
-                        faults.extend(of_container(&spec, &claims, &container, "c"));
+                    if !errors.is_full() {
+                        errors.extend(of_container(&spec, &claims, &container, "c"));
                     }
                 }
-                assert_eq!(faults.is_empty(), !missing);
+                assert_eq!(errors.is_empty(), !missing);
             };
             // Where each tells of all, there is an end to what is told.
-            if missing { faults(8_000) } else { assert!(is_linear(1_000, faults)) }
+            if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }
 }

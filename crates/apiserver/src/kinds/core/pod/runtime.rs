@@ -8,14 +8,14 @@ use pintle_schema::quantity;
 use super::forbidden;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
-use crate::validate::{NameRule, name_faults};
+use crate::validate::{NameRule, name_errors};
 
 /// Fails where there is no such class, or the pod asks for something else than it says.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
         Some("") => return Err(unnamed()),
-        Some(name) if !name_faults(NameRule::PathSegment, name, false).is_empty() => return Err(unaskable(name)),
+        Some(name) if !name_errors(NameRule::PathSegment, name, false).is_empty() => return Err(unaskable(name)),
         Some(name) => {
             let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
             let missing = || forbidden(pod, &format!("pod rejected: RuntimeClass {name:?} not found"));
@@ -36,7 +36,7 @@ fn unnamed() -> Failure {
 
 /// The same for a class that no path can name.
 fn unaskable(name: &str) -> Failure {
-    let why = name_faults(NameRule::PathSegment, name, false).join(" ");
+    let why = name_errors(NameRule::PathSegment, name, false).join(" ");
     Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
 }
 

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::file_path;
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const ID: &str = "must be between 0 and 2147483647, inclusive";
@@ -15,19 +15,19 @@ const SYSCTL: &str = "must have at most 253 characters and match regex \
                       ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
 /// The faults of the security context of a pod.
-pub(super) fn of_pod(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     let context = &spec["securityContext"];
     let field = format!("{path}.securityContext");
     let check = ids(Check::at(context, &field), &["fsGroup", "runAsUser", "runAsGroup"]);
     let groups = context.list("/supplementalGroups").enumerate();
     let odd = groups.filter(|(_, id)| id.as_i64().is_some_and(|id| !(0..=MOST_ID).contains(&id)));
-    let odd = odd.map(|(at, id)| FieldFault::invalid(format!("{field}.supplementalGroups[{at}]"), id, ID));
+    let odd = odd.map(|(at, id)| FieldError::invalid(format!("{field}.supplementalGroups[{at}]"), id, ID));
     let shares = spec.is_true("/shareProcessNamespace") && spec.is_true("/hostPID");
     let check = check
         .also(odd)
         .refuse(shares, || {
             let why = "ShareProcessNamespace and HostPID cannot both be enabled";
-            FieldFault::invalid("shareProcessNamespace", &true.into(), why)
+            FieldError::invalid("shareProcessNamespace", &true.into(), why)
         })
         .also(sysctls(context, &field))
         .known("fsGroupChangePolicy", &["Always", "OnRootMismatch"])
@@ -38,10 +38,10 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldFaults {
 }
 
 /// The same of a container.
-pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> FieldFaults {
+pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> FieldErrors {
     let context = &container["securityContext"];
     if context.is_null() {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let field = format!("{path}.securityContext");
     let stays = context.get("allowPrivilegeEscalation").and_then(Json::as_bool) == Some(false);
@@ -49,16 +49,16 @@ pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> Fi
     ids(Check::at(context, &field), &["runAsUser", "runAsGroup"])
         .known("procMount", &["Default", "Unmasked"])
         .refuse(unmasked && host_users, || {
-            FieldFault::invalid_text("procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+            FieldError::invalid_text("procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
         })
         .also(seccomp(context, &field))
         .refuse(stays && context.is_true("/privileged"), || {
             let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            FieldFault::invalid("", context, why)
+            FieldError::invalid("", context, why)
         })
         .refuse(stays && context.texts("/capabilities/add").any(|capability| capability == "CAP_SYS_ADMIN"), || {
             let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            FieldFault::invalid("", context, why)
+            FieldError::invalid("", context, why)
         })
         .also(windows(context, &field))
         .also(app_armor(context, &field))
@@ -66,15 +66,15 @@ pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> Fi
 }
 
 /// What a pod with users of its own may not share with its node.
-pub(super) fn own_users(spec: &Json, path: &str) -> FieldFaults {
+pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
     if spec.get("hostUsers").and_then(Json::as_bool) != Some(false) {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let why = "when `hostUsers` is false";
     Check::at(spec, path)
-        .refuse(spec.is_true("/hostNetwork"), || FieldFault::forbidden("hostNetwork", why))
-        .refuse(spec.is_true("/hostPID"), || FieldFault::forbidden("HostPID", why))
-        .refuse(spec.is_true("/hostIPC"), || FieldFault::forbidden("HostIPC", why))
+        .refuse(spec.is_true("/hostNetwork"), || FieldError::forbidden("hostNetwork", why))
+        .refuse(spec.is_true("/hostPID"), || FieldError::forbidden("HostPID", why))
+        .refuse(spec.is_true("/hostIPC"), || FieldError::forbidden("HostIPC", why))
         .done()
 }
 
@@ -82,14 +82,14 @@ fn ids<'a>(check: Check<'a>, fields: &[&str]) -> Check<'a> {
     fields.iter().fold(check, |check, field| check.within(field, 0, MOST_ID, ID))
 }
 
-fn profiles(context: &Json, path: &str) -> FieldFaults {
-    let mut faults = seccomp(context, path);
-    faults.extend(windows(context, path));
-    faults.extend(app_armor(context, path));
-    faults
+fn profiles(context: &Json, path: &str) -> FieldErrors {
+    let mut errors = seccomp(context, path);
+    errors.extend(windows(context, path));
+    errors.extend(app_armor(context, path));
+    errors
 }
 
-fn seccomp(context: &Json, path: &str) -> FieldFaults {
+fn seccomp(context: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.seccompProfile");
     let all = Check::at(context, path).inside("seccompProfile", |check| {
         let profile = check.object();
@@ -100,17 +100,17 @@ fn seccomp(context: &Json, path: &str) -> FieldFaults {
             .required_because("type", "type is required when seccompProfile is set")
             .one_of("type", PROFILES)
             .refuse(local && !own, || {
-                FieldFault::required("localhostProfile", "must be set when seccomp type is Localhost")
+                FieldError::required("localhostProfile", "must be set when seccomp type is Localhost")
             })
-            .also(if local { file } else { FieldFaults::default() })
+            .also(if local { file } else { FieldErrors::default() })
             .refuse(!local && own, || {
-                FieldFault::invalid("localhostProfile", profile, "can only be set when seccomp type is Localhost")
+                FieldError::invalid("localhostProfile", profile, "can only be set when seccomp type is Localhost")
             })
     });
     all.done()
 }
 
-fn app_armor(context: &Json, path: &str) -> FieldFaults {
+fn app_armor(context: &Json, path: &str) -> FieldErrors {
     const MISSING: &str = "must be set when AppArmor type is Localhost";
     let all = Check::at(context, path).inside("appArmorProfile", |check| {
         let profile = check.object();
@@ -120,40 +120,40 @@ fn app_armor(context: &Json, path: &str) -> FieldFaults {
             .required_because("type", "type is required when appArmorProfile is set")
             .one_of("type", PROFILES)
             .refuse(known && profile.has("/localhostProfile"), || {
-                FieldFault::invalid_text("localhostProfile", name, "can only be set when AppArmor type is Localhost")
+                FieldError::invalid_text("localhostProfile", name, "can only be set when AppArmor type is Localhost")
             });
         if profile.text("/type") != "Localhost" {
             return check;
         }
         check
-            .refuse(name.is_empty(), || FieldFault::required("localhostProfile", MISSING))
+            .refuse(name.is_empty(), || FieldError::required("localhostProfile", MISSING))
             .refuse(name.trim() != name, || {
-                FieldFault::invalid_text("localhostProfile", name, "must not be padded with whitespace")
+                FieldError::invalid_text("localhostProfile", name, "must not be padded with whitespace")
             })
-            .refuse(name.len() > 4095, || FieldFault::too_long("localhostProfile", 4095))
+            .refuse(name.len() > 4095, || FieldError::too_long("localhostProfile", 4095))
     });
     all.done()
 }
 
-fn windows(context: &Json, path: &str) -> FieldFaults {
+fn windows(context: &Json, path: &str) -> FieldErrors {
     let all = Check::at(context, path).inside("windowsOptions", |check| {
         let options = check.object();
         let text = |key: &str| options.get(key).and_then(Json::as_str);
         let spec = text("gmsaCredentialSpecName");
-        let why = spec.map(|name| name_faults(NameRule::Subdomain, name, false)).unwrap_or_default();
+        let why = spec.map(|name| name_errors(NameRule::Subdomain, name, false)).unwrap_or_default();
         let check = why.iter().fold(check, |check, why| {
-            check.refuse(true, || FieldFault::invalid_text("gmsaCredentialSpecName", spec.unwrap_or_default(), why))
+            check.refuse(true, || FieldError::invalid_text("gmsaCredentialSpecName", spec.unwrap_or_default(), why))
         });
         ["gmsaCredentialSpec", "runAsUserName"].iter().fold(check, |check, key| {
             check.refuse(text(key) == Some(""), || {
-                FieldFault::invalid_text(*key, "", format!("{key} cannot be an empty string"))
+                FieldError::invalid_text(*key, "", format!("{key} cannot be an empty string"))
             })
         })
     });
     all.done()
 }
 
-fn sysctls(context: &Json, path: &str) -> FieldFaults {
+fn sysctls(context: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let doubles: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
     let all = Check::at(context, path).each("sysctls", |sysctl, at| {
@@ -167,8 +167,8 @@ fn sysctls(context: &Json, path: &str) -> FieldFaults {
         let good = name.len() <= 253 && name.split(['.', '/']).all(part);
         sysctl
             .required("name")
-            .refuse(!name.is_empty() && !good, || FieldFault::invalid_text("name", name, SYSCTL))
-            .refuse(good && doubles[at], || FieldFault::duplicate("name", &name.into()))
+            .refuse(!name.is_empty() && !good, || FieldError::invalid_text("name", name, SYSCTL))
+            .refuse(good && doubles[at], || FieldError::duplicate("name", &name.into()))
     });
     all.done()
 }

@@ -7,96 +7,96 @@ use pintle_json::Json;
 use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults};
 
 /// The kinds of containers, in the order in which they are looked at.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// The faults of a Pod's spec.
-pub(super) fn pod(pod: &Json) -> FieldFaults {
-    let mut faults: FieldFaults = annotation_faults(pod, "metadata.annotations").into_iter().collect();
-    faults.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
+pub(super) fn pod(pod: &Json) -> FieldErrors {
+    let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
+    errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
     if pod.text("/spec/serviceAccountName").is_empty() {
         for (at, volume) in pod.list("/spec/volumes").enumerate() {
             for (source, _) in
                 volume.list("/projected/sources").enumerate().filter(|(_, source)| source.has("/serviceAccountToken"))
             {
                 let field = format!("spec.volumes[{at}].projected.sources[{source}].serviceAccountToken");
-                faults.push(FieldFault::forbidden(field, "must not be specified when serviceAccountName is not set"));
+                errors.push(FieldError::forbidden(field, "must not be specified when serviceAccountName is not set"));
             }
         }
     }
     for key in ["containers", "initContainers"] {
         for (at, container) in pod.list(&format!("/spec/{key}")).enumerate() {
-            faults.extend(container::padded_image(container, &format!("spec.{key}[{at}]")));
+            errors.extend(container::padded_image(container, &format!("spec.{key}[{at}]")));
         }
     }
-    faults
+    errors
 }
 
 /// The faults of a template of pods at a path: of its labels and of its spec.
-pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldFaults {
-    let mut faults = template_metadata(template, path);
-    faults.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
+pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldErrors {
+    let mut errors = template_metadata(template, path);
+    errors.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
     if template.list("/spec/ephemeralContainers").next().is_some() {
         let why = "ephemeral containers not allowed in pod template";
-        faults.push(FieldFault::forbidden(format!("{path}.spec.ephemeralContainers"), why));
+        errors.push(FieldError::forbidden(format!("{path}.spec.ephemeralContainers"), why));
     }
-    faults
+    errors
 }
 
 /// The faults of the labels and annotations of a template of pods.
-pub(in crate::kinds) fn template_metadata(template: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(in crate::kinds) fn template_metadata(template: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, value) in template.members("/metadata/labels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
     for (key, _) in template.members("/metadata/annotations") {
-        let why = annotation_key_faults(key);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
+        let why = annotation_key_errors(key);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.annotations"), key, why)));
     }
-    faults.extend(annotation_faults(template, &format!("{path}.annotations")));
-    faults
+    errors.extend(annotation_errors(template, &format!("{path}.annotations")));
+    errors
 }
 
-fn annotation_faults(object: &Json, path: &str) -> Option<FieldFault> {
+fn annotation_errors(object: &Json, path: &str) -> Option<FieldError> {
     const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
     let cost = object.at("/metadata/annotations")?.get(COST)?.as_str()?;
     let good = cost.parse::<i32>().is_ok() && !cost.starts_with('+') && !(cost.len() > 1 && cost.starts_with('0'));
-    (!good).then(|| FieldFault::invalid_text(format!("{path}[{COST}]"), cost, "must be a 32bit integer"))
+    (!good).then(|| FieldError::invalid_text(format!("{path}[{COST}]"), cost, "must be a 32bit integer"))
 }
 
-fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
-    let (mut faults, volumes) = volumes::faults(spec, path, owner);
-    faults.extend(resource_amounts::claims(spec, path));
+fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
+    let (mut errors, volumes) = volumes::errors(spec, path, owner);
+    errors.extend(resource_amounts::claims(spec, path));
     if spec.list("/containers").next().is_none() {
-        faults.push(FieldFault::required(format!("{path}.containers"), ""));
+        errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
     let (mut names, claims): (HashSet<&str>, _) = (HashSet::new(), PodClaims::of(spec));
     for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {
-            if faults.is_full() {
-                return faults;
+            if errors.is_full() {
+                return errors;
             }
             let path = format!("{path}.{key}[{at}]");
             let double = !names.insert(container.text("/name"));
-            faults.extend(container::faults(spec, key, container, &path, &volumes, &claims, double));
+            errors.extend(container::errors(spec, key, container, &path, &volumes, &claims, double));
         }
-        faults.extend(network::host_ports(spec, key, path));
+        errors.extend(network::host_ports(spec, key, path));
     }
-    faults.extend(resource_amounts::of_pod(spec, path));
-    faults.extend(network::host_network_ports(spec, path, matches!(owner, SpecOwner::Pod(_))));
-    faults.extend(placement(spec, path).done());
+    errors.extend(resource_amounts::of_pod(spec, path));
+    errors.extend(network::host_network_ports(spec, path, matches!(owner, SpecOwner::Pod(_))));
+    errors.extend(placement(spec, path).done());
     let all = spec.list("/volumes").map(|volume| (volume.text("/name"), volume)).collect();
     for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {
-            faults.extend(environment::file_faults(&all, container, &format!("{path}.{key}[{at}]")));
+            errors.extend(environment::file_errors(&all, container, &format!("{path}.{key}[{at}]")));
         }
     }
-    faults
+    errors
 }
 
 /// All that is not of volumes and containers.
@@ -106,7 +106,7 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
         .one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"])
         .also(placing::node_selector(spec, path))
         .also(security::of_pod(spec, path))
-        .also(affinity::faults(spec, path))
+        .also(affinity::errors(spec, path))
         .also(network::resolution(spec, path))
         .each("readinessGates", |gate, _| gate.qualified("conditionType"))
         .also(gates(spec, path))
@@ -124,7 +124,7 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
         .inside("runtimeClassName", |class| class.whole_is(NameRule::Subdomain))
         .inside("preemptionPolicy", |policy| {
             let empty = policy.object().is_empty();
-            policy.refuse(empty, || FieldFault::required("", ""))
+            policy.refuse(empty, || FieldError::required("", ""))
         })
         .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
         .also(resource_amounts::overhead(spec, path))
@@ -132,20 +132,20 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
             let name = os.object().text("/name");
             let known = ["linux", "windows"];
             os.required("name").refuse(!name.is_empty() && !known.contains(&name), || {
-                FieldFault::unsupported("", &name.into(), &known)
+                FieldError::unsupported("", &name.into(), &known)
             })
         })
 }
 
-fn gates(spec: &Json, path: &str) -> FieldFaults {
+fn gates(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let doubles: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
     let all = Check::at(spec, path).each("schedulingGates", |gate, at| {
         let name = gate.object().text("/name");
         let why = label_key_faults(name);
         why.iter()
-            .fold(gate, |gate, why| gate.refuse(true, || FieldFault::invalid_text("", name, why)))
-            .refuse(doubles[at], || FieldFault::duplicate("", &name.into()))
+            .fold(gate, |gate, why| gate.refuse(true, || FieldError::invalid_text("", name, why)))
+            .refuse(doubles[at], || FieldError::duplicate("", &name.into()))
     });
     all.done()
 }

@@ -5,19 +5,19 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome, quoted};
 use crate::kinds::core::kubelet::kubelet;
 use crate::kinds::core::proxy;
-use crate::kinds::{Cluster, GroupResource, Place, Stream, StreamAnswer};
-use crate::request::Part;
+use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
+use crate::request::Subresource;
 use crate::request::query::Query;
 
 /// What is served of that part, if it is such a one.
-pub(super) fn of(part: Part) -> Option<Stream> {
+pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, goes_below: false, answer };
-    match part {
-        Part::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
-        Part::Attach => Some(connect(attach_options)),
-        Part::Exec => Some(connect(exec_options)),
-        Part::PortForward => Some(connect(port_forward_options)),
-        Part::Proxy => Some(proxy::OF_POD),
+    match subresource {
+        Subresource::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
+        Subresource::Attach => Some(connect(attach_options)),
+        Subresource::Exec => Some(connect(exec_options)),
+        Subresource::PortForward => Some(connect(port_forward_options)),
+        Subresource::Proxy => Some(proxy::OF_POD),
         _ => None,
     }
 }
@@ -67,15 +67,15 @@ fn streams(kind: &str, query: &Query) -> Json {
 }
 
 /// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
-fn answer(cluster: &dyn Cluster, place: &Place, options: &Json) -> Outcome<StreamAnswer> {
-    let (name, pods) = (&place.name, GroupResource::new("", "pods"));
-    let pod = cluster.object(&pods, &place.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
-    if place.part != Part::PortForward {
+fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
+    let (name, pods) = (&target.name, GroupResource::new("", "pods"));
+    let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
+    if target.subresource != Subresource::PortForward {
         check_container(&pod, name, options.text("/container"))?;
     }
     let node = pod.text("/spec/nodeName");
-    match (place.part, node) {
-        (Part::Log, "") => return Ok(StreamAnswer::Text("")),
+    match (target.subresource, node) {
+        (Subresource::Log, "") => return Ok(StreamAnswer::Text("")),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
         _ => (),
     }

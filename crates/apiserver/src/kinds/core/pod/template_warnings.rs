@@ -5,12 +5,12 @@ use pintle_json::Json;
 use super::pod_warnings::pod;
 use crate::kinds::warnings::is_new;
 use crate::object::metadata;
-use crate::validate::{NameRule, name_faults};
+use crate::validate::{NameRule, name_errors};
 
 /// The name of what makes pods, or of a pod: it ends up in host names.
 pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
-    let why = name_faults(NameRule::Label, name, false);
+    let why = name_errors(NameRule::Label, name, false);
     if name.is_empty() || why.is_empty() {
         return Vec::new();
     }

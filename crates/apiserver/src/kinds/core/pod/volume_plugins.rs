@@ -6,7 +6,7 @@ use pintle_json::Json;
 use regex::Regex;
 
 use crate::kinds::check::Check;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 static QUALIFIED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"iqn\.\d{4}-\d{2}\.([[:alnum:]\-.]+)(:[^,;*&$|\s]+)$").ok());
@@ -35,45 +35,45 @@ fn needs(plugin: &str) -> &'static [&'static str] {
 }
 
 /// The faults of a volume of a pod, whose source is a plugin.
-pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldFaults {
+pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors {
     let object = &volume[plugin];
-    let mut faults = faults(object, plugin, path, false);
+    let mut errors = errors(object, plugin, path, false);
     if plugin == "iscsi" && object.has("/initiatorName") {
         let name = volume.text("/name");
         if name.len() + 1 + object.text("/targetPortal").len() > 64 {
             let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-            faults.push(FieldFault::invalid_text(format!("{path}.name"), name, why));
+            errors.push(FieldError::invalid_text(format!("{path}.name"), name, why));
         }
     }
-    faults
+    errors
 }
 
 /// The faults of what a plugin is told, below a path; `persists` if it is of a PersistentVolume, whose secrets are in some namespace.
-pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldFaults {
+pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
     // Faults in a disk of GCE are told where real servers look for it.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
     let check = needs(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
     let check = match plugin {
         "nfs" => check.refuse(!text("path").starts_with('/'), || {
-            FieldFault::invalid_text("path", text("path"), "must be an absolute path")
+            FieldError::invalid_text("path", text("path"), "must be an absolute path")
         }),
         "gcePersistentDisk" | "awsElasticBlockStore" => check.within("partition", 0, 255, PARTITION),
         "iscsi" => iscsi(object, check, persists),
         "fc" => fibre_channel(object, check),
         "flocker" => check
             .refuse(text("datasetName").is_empty() && text("datasetUUID").is_empty(), || {
-                FieldFault::required("", "one of datasetName and datasetUUID is required")
+                FieldError::required("", "one of datasetName and datasetUUID is required")
             })
             .refuse(!text("datasetName").is_empty() && !text("datasetUUID").is_empty(), || {
-                FieldFault::invalid_text(
+                FieldError::invalid_text(
                     "",
                     "resource",
                     "datasetName and datasetUUID can not be specified simultaneously",
                 )
             })
             .refuse(text("datasetName").contains('/'), || {
-                FieldFault::invalid_text("datasetName", text("datasetName"), "must not contain '/'")
+                FieldError::invalid_text("datasetName", text("datasetName"), "must not contain '/'")
             }),
         "quobyte" => quobyte(object, check),
         "flexVolume" => object.members("/options").fold(check, |check, (key, _)| {
@@ -82,20 +82,20 @@ pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists
             let reserved = namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io");
             check.refuse(reserved, || {
                 let why = "kubernetes.io and k8s.io namespaces are reserved";
-                FieldFault::invalid_text(format!("options[{key}]"), key, why)
+                FieldError::invalid_text(format!("options[{key}]"), key, why)
             })
         }),
         "azureDisk" => azure_disk(object, check),
         "glusterfs" if persists => match object.get("endpointsNamespace").and_then(Json::as_str) {
             Some("") => check.refuse(true, || {
                 let why = "if the endpointnamespace is set, it must be a valid namespace name";
-                FieldFault::invalid_text("endpointsNamespace", "", why)
+                FieldError::invalid_text("endpointsNamespace", "", why)
             }),
             _ => check.name("endpointsNamespace", NameRule::Label),
         },
         "azureFile" if persists => check
             .refuse(object.get("secretNamespace").and_then(Json::as_str) == Some(""), || {
-                FieldFault::required("secretNamespace", "")
+                FieldError::required("secretNamespace", "")
             }),
         "cinder" => secret(object, check, persists),
         "storageos" => {
@@ -109,18 +109,18 @@ pub(in crate::kinds) fn faults(object: &Json, plugin: &str, path: &str, persists
 }
 
 /// Faults of the name of a driver.
-pub(in crate::kinds) fn driver_faults(name: &str, field: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(in crate::kinds) fn driver_errors(name: &str, field: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if name.is_empty() {
-        faults.push(FieldFault::required(field, ""));
-        return faults;
+        errors.push(FieldError::required(field, ""));
+        return errors;
     }
     if name.len() > 63 {
-        faults.push(FieldFault::too_long(field, 63));
+        errors.push(FieldError::too_long(field, 63));
     }
-    let why = name_faults(NameRule::Subdomain, &name.to_lowercase(), false);
-    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field, name, why)));
-    faults
+    let why = name_errors(NameRule::Subdomain, &name.to_lowercase(), false);
+    errors.extend(why.iter().map(|why| FieldError::invalid_text(field, name, why)));
+    errors
 }
 
 fn secret<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
@@ -133,13 +133,13 @@ fn secret<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
 
 fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     let field = check.path("driver");
-    let check = check.also(driver_faults(object.text("/driver"), &field));
+    let check = check.also(driver_errors(object.text("/driver"), &field));
     match object.text("/nodePublishSecretRef/name") {
         _ if !object.has("/nodePublishSecretRef") => check,
         "" => check.required("nodePublishSecretRef.name"),
-        name => name_faults(NameRule::Subdomain, name, false)
+        name => name_errors(NameRule::Subdomain, name, false)
             .iter()
-            .fold(check, |check, why| check.refuse(true, || FieldFault::invalid_text("name", name, why))),
+            .fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("name", name, why))),
     }
 }
 
@@ -167,14 +167,14 @@ fn iscsi<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
     let signs_in = object.is_true("/chapAuthDiscovery") || object.is_true("/chapAuthSession");
     let secret = object.has("/secretRef");
     check
-        .refuse(odd.is_some(), || FieldFault::invalid_text("iqn", name, odd.unwrap_or_default()))
+        .refuse(odd.is_some(), || FieldError::invalid_text("iqn", name, odd.unwrap_or_default()))
         .within("lun", 0, 255, "must be between 0 and 255, inclusive")
-        .refuse(signs_in && !secret, || FieldFault::required("secretRef", ""))
+        .refuse(signs_in && !secret, || FieldError::required("secretRef", ""))
         .refuse(persists && secret && object.text("/secretRef/name").is_empty(), || {
-            FieldFault::required("secretRef.name", "")
+            FieldError::required("secretRef.name", "")
         })
         .refuse(odd_initiator.is_some(), || {
-            FieldFault::invalid_text("initiatorname", initiator.unwrap_or_default(), odd_initiator.unwrap_or_default())
+            FieldError::invalid_text("initiatorname", initiator.unwrap_or_default(), odd_initiator.unwrap_or_default())
         })
 }
 
@@ -183,14 +183,14 @@ fn fibre_channel<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     let (names, ids) = (some("/targetWWNs"), some("/wwids"));
     let check = check
         .refuse(!names && !ids, || {
-            FieldFault::required("targetWWNs", "must specify either targetWWNs or wwids, but not both")
+            FieldError::required("targetWWNs", "must specify either targetWWNs or wwids, but not both")
         })
         .refuse(names && ids, || {
             let why = "targetWWNs and wwids can not be specified simultaneously";
-            FieldFault::invalid("targetWWNs", &object["targetWWNs"], why)
+            FieldError::invalid("targetWWNs", &object["targetWWNs"], why)
         })
         .refuse(names && !object.has("/lun"), || {
-            FieldFault::required("lun", "lun is required if targetWWNs is specified")
+            FieldError::required("lun", "lun is required if targetWWNs is specified")
         });
     if names { check.within("lun", 0, 255, "must be between 0 and 255, inclusive") } else { check }
 }
@@ -202,12 +202,12 @@ fn quobyte<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     let check = match () {
         () if registry.is_empty() => check.required_because("registry", PAIRS),
         () if tenant.len() >= 65 => check.refuse(true, || {
-            FieldFault::required("tenant", "must be a UUID and may not exceed a length of 64 characters")
+            FieldError::required("tenant", "must be a UUID and may not exceed a length of 64 characters")
         }),
         () => registry
             .split(',')
             .filter(|pair| !is_pair(pair))
-            .fold(check, |check, _| check.refuse(true, || FieldFault::invalid_text("registry", registry, PAIRS))),
+            .fold(check, |check, _| check.refuse(true, || FieldError::invalid_text("registry", registry, PAIRS))),
     };
     check.required("volume")
 }
@@ -225,5 +225,5 @@ fn azure_disk<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
         ),
         Some(_) => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
     };
-    check.refuse(!uri.starts_with(begins), || FieldFault::unsupported("diskURI", &uri.into(), &[form]))
+    check.refuse(!uri.starts_with(begins), || FieldError::unsupported("diskURI", &uri.into(), &[form]))
 }

@@ -9,7 +9,7 @@ use super::{SpecOwner, file_path, projected, volume_plugins};
 use crate::kinds::check::Check;
 use crate::kinds::core::persistent_volume_claim;
 use crate::validate::{
-    FieldFault, FieldFaults, NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults,
+    FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors,
 };
 
 /// The volumes of a pod without a fault, by their names.
@@ -52,8 +52,8 @@ const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 /// The faults of all volumes, and the volumes that have none.
-pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldFaults, Volumes<'a>) {
-    let (mut faults, mut good) = (FieldFaults::default(), Volumes::new());
+pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldErrors, Volumes<'a>) {
+    let (mut errors, mut good) = (FieldErrors::default(), Volumes::new());
     let made: HashSet<String> = match owner {
         SpecOwner::Pod(pod) if !pod.is_empty() => {
             let own = spec.list("/volumes").filter(|volume| volume.has("/ephemeral"));
@@ -62,7 +62,7 @@ pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (F
         _ => HashSet::new(),
     };
     for (at, volume) in spec.list("/volumes").enumerate() {
-        if faults.is_full() {
+        if errors.is_full() {
             break;
         }
         let path = format!("{path}.volumes[{at}]");
@@ -70,27 +70,27 @@ pub(super) fn faults<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (F
         let of_volume = Check::at(volume, &path)
             .also(source(volume, &path, owner))
             .required_name("name", NameRule::Label)
-            .refuse(good.contains_key(name), || FieldFault::duplicate("name", &name.into()))
+            .refuse(good.contains_key(name), || FieldError::duplicate("name", &name.into()))
             .done();
         if of_volume.is_empty() {
             good.insert(name, volume);
         }
-        faults.extend(of_volume);
+        errors.extend(of_volume);
         let claim = volume.text("/persistentVolumeClaim/claimName");
         if made.contains(claim) {
             let why = "must not reference a PVC that gets created for an ephemeral volume";
-            faults.push(FieldFault::invalid_text(format!("{path}.persistentVolumeClaim.claimName"), claim, why));
+            errors.push(FieldError::invalid_text(format!("{path}.persistentVolumeClaim.claimName"), claim, why));
         }
     }
-    (faults, good)
+    (errors, good)
 }
 
-fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
+fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     let mut sources = VOLUME_SOURCES.iter().filter(|source| volume.has(&format!("/{source}")));
     let Some(first) = sources.next() else {
-        return FieldFaults::from([FieldFault::required(path, "must specify a volume type")]);
+        return FieldErrors::from([FieldError::required(path, "must specify a volume type")]);
     };
-    let mut faults = of_source(volume, first, path, owner);
+    let mut errors = of_source(volume, first, path, owner);
     for more in sources {
         // Two of them are told as a real server spells them.
         let field = match *more {
@@ -98,12 +98,12 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
             "downwardAPI" => "downwarAPI",
             other => other,
         };
-        faults.push(FieldFault::forbidden(format!("{path}.{field}"), "may not specify more than 1 volume type"));
+        errors.push(FieldError::forbidden(format!("{path}.{field}"), "may not specify more than 1 volume type"));
     }
-    faults
+    errors
 }
 
-fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
+fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     let object = &volume[source];
     let field = format!("{path}.{source}");
     let check = Check::at(object, &field);
@@ -112,7 +112,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
             let limit = object.text("/sizeLimit");
             let negative = quantity::nanos(limit).is_some_and(|nanos| nanos < 0);
             let why = "SizeLimit field must be a valid resource quantity";
-            check.refuse(negative, || FieldFault::forbidden("sizeLimit", why)).done()
+            check.refuse(negative, || FieldError::forbidden("sizeLimit", why)).done()
         }
         "hostPath" => host_path(object, &field),
         "gitRepo" => check
@@ -136,7 +136,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         "image" => {
             let named = matches!(owner, SpecOwner::Template) || !object.text("/reference").is_empty();
             check
-                .refuse(!named, || FieldFault::required("reference", ""))
+                .refuse(!named, || FieldError::required("reference", ""))
                 .required_one_of("pullPolicy", &["Always", "IfNotPresent", "Never"])
                 .done()
         }
@@ -145,7 +145,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
 }
 
 /// A path on the node. Volumes of pods and those that persist have the same.
-pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldFaults {
+pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldErrors {
     let check = Check::at(object, field).required("path");
     match object.text("/path") {
         "" => check.done(),
@@ -154,38 +154,38 @@ pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldFaults {
 }
 
 /// The faults of the annotations and labels that a claim of a pod gets.
-fn template_metadata_faults(metadata: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {
-        let why = annotation_key_faults(key);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.annotations"), key, why)));
+        let why = annotation_key_errors(key);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.annotations"), key, why)));
     }
     for (key, value) in metadata.members("/labels") {
         let value = value.as_str().unwrap_or_default();
         for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
-            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.labels"), text, why)));
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.labels"), text, why)));
         }
     }
-    faults
+    errors
 }
 
-fn ephemeral(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldFaults {
+fn ephemeral(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     let field = format!("{path}.ephemeral");
     let Some(template) = volume.at("/ephemeral/volumeClaimTemplate").filter(|template| !template.is_null()) else {
-        return FieldFaults::from([FieldFault::required(format!("{field}.volumeClaimTemplate"), "")]);
+        return FieldErrors::from([FieldError::required(format!("{field}.volumeClaimTemplate"), "")]);
     };
     let spec = format!("{field}.volumeClaimTemplate.spec");
-    let mut faults = template_metadata_faults(&template["metadata"], &format!("{field}.volumeClaimTemplate.metadata"));
-    faults.extend(persistent_volume_claim::spec_faults(&template["spec"], &spec));
+    let mut errors = template_metadata_errors(&template["metadata"], &format!("{field}.volumeClaimTemplate.metadata"));
+    errors.extend(persistent_volume_claim::spec_errors(&template["spec"], &spec));
     let name = volume.text("/name");
     if let (SpecOwner::Pod(pod), false) = (owner, name.is_empty()) {
         let claim = format!("{pod}-{name}");
-        let why = if pod.is_empty() { Vec::new() } else { name_faults(NameRule::Subdomain, &claim, false) };
-        faults.extend(
+        let why = if pod.is_empty() { Vec::new() } else { name_errors(NameRule::Subdomain, &claim, false) };
+        errors.extend(
             why.iter().map(|why| {
-                FieldFault::invalid_text(format!("{path}.name"), name, format!("PVC name {claim:?}: {why}"))
+                FieldError::invalid_text(format!("{path}.name"), name, format!("PVC name {claim:?}: {why}"))
             }),
         );
     }
-    faults
+    errors
 }

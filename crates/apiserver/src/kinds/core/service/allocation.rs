@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::object::metadata;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
 const ALLOCATED: &str = "provided port is already allocated";
@@ -90,8 +90,8 @@ fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outco
     Ok(())
 }
 
-fn refused(service: &Json, fault: FieldFault) -> Failure {
-    Failure::invalid_named("", "Service", metadata::name(service), FieldFaults::from([fault]))
+fn refused(service: &Json, error: FieldError) -> Failure {
+    Failure::invalid_named("", "Service", metadata::name(service), FieldErrors::from([error]))
 }
 
 fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
@@ -124,7 +124,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                 _ => return Ok(()),
             };
             let why = format!("failed to allocate IP {address}: {why}");
-            Err(refused(object, FieldFault::invalid("spec.clusterIPs", &object["spec"]["clusterIPs"], why)))
+            Err(refused(object, FieldError::invalid("spec.clusterIPs", &object["spec"]["clusterIPs"], why)))
         }
     }
 }
@@ -156,7 +156,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
             }
             () => continue,
         };
-        return Err(refused(object, FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)));
+        return Err(refused(object, FieldError::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)));
     }
     let by_hand = object.at("/spec/allocateLoadBalancerNodePorts") == Some(&Json::Bool(false));
     if object.text("/spec/type") == "LoadBalancer" && by_hand {

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use pintle_json::{Json, json};
 
-use crate::kinds::network_rules::ip_faults;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::kinds::network_rules::ip_errors;
+use crate::validate::{FieldError, FieldErrors};
 
 const CLUSTER_FAMILY: &str = "IPv4";
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
@@ -16,9 +16,9 @@ const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Fills in the policy and the families. Returns what contradicts itself or what this cluster cannot give; then the Service is refused before
 /// anything else of it is validated.
-pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
+pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| keeps_preferring(object, old)) {
-        return FieldFaults::default();
+        return FieldErrors::default();
     }
     let is_headless = object.text("/spec/clusterIP") == "None" && object["spec"]["selector"].is_empty();
     if let Some(spec) = object.member("spec").filter(|spec| spec["ipFamilyPolicy"].is_null()) {
@@ -26,20 +26,20 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
         let policy = before.unwrap_or_else(|| if is_headless { "RequireDualStack" } else { "SingleStack" }.into());
         spec.set("ipFamilyPolicy", policy);
     }
-    let faults = faults(object);
-    if !faults.is_empty() {
-        return faults;
+    let errors = errors(object);
+    if !errors.is_empty() {
+        return errors;
     }
-    let faults = match old {
+    let errors = match old {
         Some(old) => released(object, old),
-        None => FieldFaults::default(),
+        None => FieldErrors::default(),
     };
-    let faults: FieldFaults = faults.into_iter().chain(too_many_for_one(object)).chain(infer(object)).collect();
-    if !faults.is_empty() {
-        return faults;
+    let errors: FieldErrors = errors.into_iter().chain(too_many_for_one(object)).chain(infer(object)).collect();
+    if !errors.is_empty() {
+        return errors;
     }
     let prefers_two = object.text("/spec/ipFamilyPolicy") != "SingleStack";
-    let Some(spec) = object.member("spec") else { return faults };
+    let Some(spec) = object.member("spec") else { return errors };
     if is_headless {
         let mut families: Vec<String> = spec.texts("/ipFamilies").map(Into::into).collect();
         if families.is_empty() {
@@ -50,13 +50,13 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldFaults {
             families.extend(other.map(|family| (*family).to_owned()));
         }
         spec.set("ipFamilies", families);
-        return faults;
+        return errors;
     }
-    let faults = not_configured(spec);
-    if faults.is_empty() && spec["ipFamilies"].is_empty() {
+    let errors = not_configured(spec);
+    if errors.is_empty() && spec["ipFamilies"].is_empty() {
         spec.set("ipFamilies", json!([CLUSTER_FAMILY]));
     }
-    faults
+    errors
 }
 
 /// Whether addresses and families stay as they were under a policy that takes what the cluster has.
@@ -67,10 +67,10 @@ fn keeps_preferring(object: &Json, old: &Json) -> bool {
 }
 
 /// A second address or family is released by the policy alone, and not by leaving it out.
-fn released(object: &mut Json, old: &Json) -> FieldFaults {
+fn released(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
-    let mut faults = FieldFaults::default();
-    let Some(spec) = object.member("spec") else { return faults };
+    let mut errors = FieldErrors::default();
+    let Some(spec) = object.member("spec") else { return errors };
     for (key, what) in [("clusterIPs", "secondary cluster IP"), ("ipFamilies", "secondary IP family")] {
         let count = |spec: &Json| spec[key].as_array().map_or(0, Vec::len);
         let (before, now) = (count(&old["spec"]), count(spec));
@@ -81,27 +81,27 @@ fn released(object: &mut Json, old: &Json) -> FieldFaults {
             }
         } else if now > 0 && now < before {
             let why = format!("must be 'SingleStack' to release the {what}");
-            faults.push(FieldFault::invalid_text(FAMILY_POLICY, &policy, why));
+            errors.push(FieldError::invalid_text(FAMILY_POLICY, &policy, why));
         }
     }
-    faults
+    errors
 }
 
-fn too_many_for_one(object: &Json) -> FieldFaults {
+fn too_many_for_one(object: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy");
     let both = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")].into_iter();
     let two =
         both.filter(|(key, _)| policy == "SingleStack" && object["spec"][*key].as_array().map_or(0, Vec::len) == 2);
     two.map(|(_, what)| {
         let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-        FieldFault::invalid_text(FAMILY_POLICY, policy, why)
+        FieldError::invalid_text(FAMILY_POLICY, policy, why)
     })
     .collect()
 }
 
 /// Takes the families from the addresses, where these are there and those are not.
-fn infer(object: &mut Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn infer(object: &mut Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
     let mut families: Vec<String> = object.texts("/spec/ipFamilies").map(Into::into).collect();
     for (at, address) in all.texts("").enumerate().take_while(|(_, address)| *address != "None") {
@@ -112,7 +112,7 @@ fn infer(object: &mut Json) -> FieldFaults {
             Some(CLUSTER_FAMILY) => families.push(CLUSTER_FAMILY.into()),
             Some(family) => {
                 let why = format!("{family} is not configured on this cluster");
-                faults.push(FieldFault::invalid(format!("{CLUSTER_IPS}[{at}]"), &all, why));
+                errors.push(FieldError::invalid(format!("{CLUSTER_IPS}[{at}]"), &all, why));
             }
             None => {}
         }
@@ -120,18 +120,18 @@ fn infer(object: &mut Json) -> FieldFaults {
     if let Some(spec) = object.member("spec").filter(|_| !families.is_empty()) {
         spec.set("ipFamilies", families);
     }
-    faults
+    errors
 }
 
-fn not_configured(spec: &Json) -> FieldFaults {
+fn not_configured(spec: &Json) -> FieldErrors {
     let policy = spec.text("/ipFamilyPolicy");
     let dual = (policy == "RequireDualStack").then(|| {
         let why = "this cluster is not configured for dual-stack services";
-        FieldFault::invalid_text(FAMILY_POLICY, policy, why)
+        FieldError::invalid_text(FAMILY_POLICY, policy, why)
     });
     let others = spec.texts("/ipFamilies").enumerate().filter(|(_, family)| *family != CLUSTER_FAMILY);
     let others = others.map(|(at, family)| {
-        FieldFault::invalid_text(format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster")
+        FieldError::invalid_text(format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster")
     });
     dual.into_iter().chain(others).collect()
 }
@@ -142,8 +142,8 @@ fn family_of(address: &str) -> Option<&'static str> {
 }
 
 /// The faults of addresses, families and policy by themselves, of a Service that may have them.
-pub(super) fn faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");
     let value = &object["spec"]["clusterIPs"];
     let mut all: Vec<&str> =
@@ -151,11 +151,11 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     if all.is_empty() && !first.is_empty() {
         all.push(first);
     }
-    let wrong = |why: &str| FieldFault::invalid(CLUSTER_IPS, value, why);
+    let wrong = |why: &str| FieldError::invalid(CLUSTER_IPS, value, why);
     match all.first() {
         None => {}
-        Some(_) if first.is_empty() => faults.push(wrong("must be empty when `clusterIP` is not specified")),
-        Some(told) if *told != first => faults.push(wrong("first value must match `clusterIP`")),
+        Some(_) if first.is_empty() => errors.push(wrong("must be empty when `clusterIP` is not specified")),
+        Some(told) if *told != first => errors.push(wrong("first value must match `clusterIP`")),
         Some(_) => {}
     }
     let families: Vec<&str> = object.texts("/spec/ipFamilies").collect();
@@ -163,49 +163,49 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     for (at, family) in families.iter().enumerate() {
         let field = format!("spec.ipFamilies[{at}]");
         if !FAMILIES.contains(family) {
-            faults.push(FieldFault::unsupported(field.as_str(), &(*family).into(), FAMILIES));
+            errors.push(FieldError::unsupported(field.as_str(), &(*family).into(), FAMILIES));
         }
         if !seen.insert(*family) {
-            faults.push(FieldFault::duplicate(field, &(*family).into()));
+            errors.push(FieldError::duplicate(field, &(*family).into()));
         }
     }
     if let Some(policy) = object.at("/spec/ipFamilyPolicy").filter(|policy| !policy.is_null())
         && !policy.as_str().is_some_and(|policy| FAMILY_POLICIES.contains(&policy))
     {
-        faults.push(FieldFault::unsupported(FAMILY_POLICY, policy, FAMILY_POLICIES));
+        errors.push(FieldError::unsupported(FAMILY_POLICY, policy, FAMILY_POLICIES));
     }
     let is_headless = all.first() == Some(&"None");
     if is_headless && all.len() > 1 {
-        faults.push(wrong("'None' must be the first and only value"));
+        errors.push(wrong("'None' must be the first and only value"));
     }
     let read: Vec<_> = all.iter().map(|address| family_of(address)).collect();
     let checked = all.iter().enumerate().filter(|(at, _)| *at > 0 || !is_headless);
-    let bad: Vec<_> = checked.filter_map(|(at, address)| ip_faults(address, &format!("{CLUSTER_IPS}[{at}]"))).collect();
+    let bad: Vec<_> = checked.filter_map(|(at, address)| ip_errors(address, &format!("{CLUSTER_IPS}[{at}]"))).collect();
     let is_bad = !bad.is_empty();
-    faults.extend(bad);
+    errors.extend(bad);
     if all.len() > 2 {
-        faults.push(wrong("may only hold up to 2 values"));
+        errors.push(wrong("may only hold up to 2 values"));
     }
     if is_bad || is_headless && all.len() > 1 {
-        return faults;
+        return errors;
     }
     if all.len() > 1 && !(read.contains(&Some("IPv4")) && read.contains(&Some("IPv6"))) {
-        faults.push(wrong("may specify no more than one IP for each IP family"));
+        errors.push(wrong("may specify no more than one IP for each IP family"));
     }
     for (at, (family, address)) in families.iter().zip(&all).enumerate().filter(|_| !is_headless) {
         if FAMILIES.contains(family) && family_of(address) != Some(*family) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{at}]`");
-            faults.push(FieldFault::invalid_text(format!("{CLUSTER_IPS}[{at}]"), address, why));
+            errors.push(FieldError::invalid_text(format!("{CLUSTER_IPS}[{at}]"), address, why));
         }
     }
-    faults
+    errors
 }
 
 /// The faults of addresses and families that were given once and are other ones now.
-pub(super) fn changes(new: &Json, old: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if [new, old].iter().any(|service| service.text("/spec/type") == "ExternalName") {
-        return faults;
+        return errors;
     }
     let is_headless = |service: &Json| service.at("/spec/clusterIPs/0").and_then(Json::as_str) == Some("None");
     let (was_headless, is_headless) = (is_headless(old), is_headless(new));
@@ -220,23 +220,23 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldFaults {
         let (was, is): (Vec<_>, Vec<_>) =
             (old.list(&format!("/spec/{key}")).collect(), new.list(&format!("/spec/{key}")).collect());
         let fixed =
-            |at: usize| FieldFault::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
+            |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
             // Of families the first is told, whichever it is.
-            faults.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
+            errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }
         if is.is_empty() {
             let why = format!("primary {one} can not be unset");
-            faults.push(FieldFault::invalid(format!("spec.{key}[0]"), &json!(is), why));
+            errors.push(FieldError::invalid(format!("spec.{key}[0]"), &json!(is), why));
         } else if !was.is_empty() && was[0] != is[0] {
-            faults.push(fixed(0));
+            errors.push(fixed(0));
         }
         if was.len() > is.len() && is.len() == 1 && new.text("/spec/ipFamilyPolicy") != "SingleStack" {
             let why = format!("must be set to 'SingleStack' when releasing the secondary {one}");
-            faults.push(FieldFault::invalid(FAMILY_POLICY, &new["spec"]["ipFamilyPolicy"], why));
+            errors.push(FieldError::invalid(FAMILY_POLICY, &new["spec"]["ipFamilyPolicy"], why));
         }
     }
-    faults
+    errors
 }

@@ -3,14 +3,14 @@
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::cidr_faults;
-use crate::validate::{FieldFault, FieldFaults, label_key_faults};
+use crate::kinds::network_rules::cidr_errors;
+use crate::validate::{FieldError, FieldErrors, label_key_faults};
 
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
 /// The faults of its ranges, classes and policies.
-pub(super) fn faults(object: &Json) -> FieldFaults {
+pub(super) fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let kind = spec.text("/type");
     let balanced = kind == "LoadBalancer";
@@ -20,23 +20,23 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
     let port = spec.integer("/healthCheckNodePort").unwrap_or(0);
     let some_ranges = spec.has("/loadBalancerSourceRanges/0");
     let ranges = spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate();
-    let ranges = ranges.filter_map(|(at, range)| cidr_faults(range, &format!("spec.LoadBalancerSourceRanges[{at}]")));
+    let ranges = ranges.filter_map(|(at, range)| cidr_errors(range, &format!("spec.LoadBalancerSourceRanges[{at}]")));
     let check = Check::at(spec, "spec")
-        .refuse(some_ranges && !balanced, || FieldFault::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
+        .refuse(some_ranges && !balanced, || FieldError::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
         .also(ranges)
         .refuse(spec.has("/allocateLoadBalancerNodePorts") && !balanced, || {
-            FieldFault::forbidden("allocateLoadBalancerNodePorts", OF_BALANCERS)
+            FieldError::forbidden("allocateLoadBalancerNodePorts", OF_BALANCERS)
         })
-        .also(class_faults(object))
+        .also(class_errors(object))
         .refuse(!policy.is_empty() && !reachable, || {
             let why = "may only be set for externally-accessible services";
-            FieldFault::invalid_text("externalTrafficPolicy", policy, why)
+            FieldError::invalid_text("externalTrafficPolicy", policy, why)
         });
     let check = if reachable { check.one_of("externalTrafficPolicy", TRAFFIC_POLICIES) } else { check };
     check
         .refuse(port != 0 && !checked, || {
             let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-            FieldFault::invalid("healthCheckNodePort", &port.into(), why)
+            FieldError::invalid("healthCheckNodePort", &port.into(), why)
         })
         .known("internalTrafficPolicy", TRAFFIC_POLICIES)
         .known("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"])
@@ -44,15 +44,15 @@ pub(super) fn faults(object: &Json) -> FieldFaults {
 }
 
 /// Whose load balancer it is.
-pub(super) fn class_faults(object: &Json) -> FieldFaults {
+pub(super) fn class_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "spec.loadBalancerClass";
     let Some(class) = object.at("/spec/loadBalancerClass").and_then(Json::as_str) else {
-        return FieldFaults::default();
+        return FieldErrors::default();
     };
     match object.text("/spec/type") {
         "LoadBalancer" => {
-            label_key_faults(class).iter().map(|why| FieldFault::invalid_text(FIELD, class, why)).collect()
+            label_key_faults(class).iter().map(|why| FieldError::invalid_text(FIELD, class, why)).collect()
         }
-        _ => FieldFaults::from([FieldFault::forbidden(FIELD, OF_BALANCERS)]),
+        _ => FieldErrors::from([FieldError::forbidden(FIELD, OF_BALANCERS)]),
     }
 }

@@ -7,9 +7,9 @@ use pintle_json::{Json, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::posting::{Posting, Task};
 use crate::kinds::token_grant::{Bound, Named, TokenGrant};
-use crate::kinds::{Context, GroupResource, Kind, Place};
+use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::metadata;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
@@ -21,7 +21,7 @@ const LONGEST_SECONDS: i64 = 1 << 32;
 pub(super) struct TokenRequest;
 
 impl Posting for TokenRequest {
-    fn body(&self, _: &Place, _: &str) -> Arc<Kind> {
+    fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
         Arc::new(Kind::of_bodies(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
     }
 
@@ -31,45 +31,45 @@ impl Posting for TokenRequest {
         }
     }
 
-    fn check(&self, context: &Context<'_>, place: &Place, sent: &Json) -> Outcome<()> {
+    fn check(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
         for (field, url, why) in [
-            ("name", &place.name, "must match the service account name if specified"),
-            ("namespace", &place.namespace, "must match the service account namespace if specified"),
+            ("name", &target.name, "must match the service account name if specified"),
+            ("namespace", &target.namespace, "must match the service account namespace if specified"),
         ] {
             let said = sent["metadata"][field].text("");
             if !said.is_empty() && said != url {
-                let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
-                return Err(invalid(&place.name, fault));
+                let error = FieldError::invalid_text(format!("metadata.{field}"), said, why);
+                return Err(invalid(&target.name, error));
             }
         }
-        let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
+        let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
         let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
         if !said.is_empty() && said != uid {
             let why =
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
             return Err(Failure::conflict(
                 &GroupResource::new(AUTHENTICATION_GROUP, "TokenRequest"),
-                &place.name,
+                &target.name,
                 &why,
             ));
         }
         seconds(sent).map(drop)
     }
 
-    fn task(&self, context: &Context<'_>, place: &Place, sent: &Json, _: bool) -> Outcome<Task> {
-        let account = find(context, &place.kind.plural, &place.namespace, &place.name)?;
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
         let uid = metadata::uid(&account);
         let seconds = seconds(sent)?;
-        let namespace = place.namespace.clone();
+        let namespace = target.namespace.clone();
         let mut bound = Bound { namespace, serviceaccount: named(&account), ..Bound::default() };
         let wanted = &sent["spec"]["boundObjectRef"];
         if !wanted.is_null() {
-            bind(context, place, wanted, &mut bound)?;
+            bind(context, target, wanted, &mut bound)?;
         }
         let answer = json!({
             "metadata": {
-                "name": place.name,
-                "namespace": place.namespace,
+                "name": target.name,
+                "namespace": target.namespace,
                 "uid": uid,
                 "creationTimestamp": context.time(),
             },
@@ -87,11 +87,11 @@ fn seconds(request: &Json) -> Outcome<i64> {
         seconds if seconds > LONGEST_SECONDS => "may not specify a duration larger than 2^32 seconds",
         seconds => return Ok(seconds),
     };
-    Err(invalid("", FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why)))
+    Err(invalid("", FieldError::invalid("spec.expirationSeconds", &seconds.into(), why)))
 }
 
 /// Binds a token to the object that its request names: it dies with that.
-fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
+fn bind(context: &Context<'_>, target: &RequestTarget, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if group.is_empty() && matches!(kind, "Pod" | "Secret" | "Node") && name.is_empty() {
@@ -99,11 +99,11 @@ fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) 
     }
     let found = match (group, kind) {
         ("", "Pod") => {
-            let pod = find(context, "pods", &place.namespace, name)?;
-            if pod.text("/spec/serviceAccountName") != place.name {
+            let pod = find(context, "pods", &target.namespace, name)?;
+            if pod.text("/spec/serviceAccountName") != target.name {
                 return Err(Failure::bad_request(format!(
                     "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
-                    place.name
+                    target.name
                 )));
             }
             let node = pod.text("/spec/nodeName");
@@ -114,7 +114,7 @@ fn bind(context: &Context<'_>, place: &Place, wanted: &Json, bound: &mut Bound) 
             }
             bound.pod.insert(named(&pod))
         }
-        ("", "Secret") => bound.secret.insert(named(&*find(context, "secrets", &place.namespace, name)?)),
+        ("", "Secret") => bound.secret.insert(named(&*find(context, "secrets", &target.namespace, name)?)),
         ("", "Node") => bound.node.insert(named(&*find(context, "nodes", "", name)?)),
         _ => {
             let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
@@ -141,6 +141,6 @@ fn named(object: &Json) -> Named {
     Named { name: metadata::name(object).into(), uid: metadata::uid(object).into() }
 }
 
-fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named(AUTHENTICATION_GROUP, "TokenRequest", name, FieldFaults::from([fault]))
+fn invalid(name: &str, error: FieldError) -> Failure {
+    Failure::invalid_named(AUTHENTICATION_GROUP, "TokenRequest", name, FieldErrors::from([error]))
 }

@@ -7,18 +7,18 @@ use pintle_meta::StatusCause;
 
 /// One fault of an object: where, what, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FieldFault {
+pub(crate) struct FieldError {
     /// What kind of fault.
-    pub(crate) reason: FaultReason,
+    pub(crate) reason: FieldErrorType,
     /// The path, such as `spec.containers[0].name`.
     pub(crate) field: String,
     /// The whole sentence, without the path: `Invalid value: "x": why`.
     pub(crate) message: String,
 }
 
-/// What kind of fault a [`FieldFault`] is.
+/// What kind of fault a [`FieldError`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum FaultReason {
+pub(crate) enum FieldErrorType {
     /// The value is not allowed there.
     Invalid,
     /// The value is missing.
@@ -41,7 +41,7 @@ pub(crate) enum FaultReason {
     Internal,
 }
 
-impl FaultReason {
+impl FieldErrorType {
     /// As causes in a Status spell it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -59,15 +59,15 @@ impl FaultReason {
     }
 }
 
-impl FieldFault {
+impl FieldError {
     /// A fault with its whole message.
-    pub(crate) fn new(reason: FaultReason, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: FieldErrorType, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, field: field.into(), message: message.into() }
     }
 
     /// A value that is not allowed there.
     pub(crate) fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
-        Self::new(FaultReason::Invalid, field, format!("Invalid value: {value}: {why}"))
+        Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
     /// A text that is not allowed there.
@@ -78,12 +78,12 @@ impl FieldFault {
     /// A missing value.
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
-        Self::new(FaultReason::Required, field, message)
+        Self::new(FieldErrorType::Required, field, message)
     }
 
     /// A value that stands twice.
     pub(crate) fn duplicate(field: impl Into<String>, value: &Json) -> Self {
-        Self::new(FaultReason::Duplicate, field, format!("Duplicate value: {value}"))
+        Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
     /// A value that is none of `known`.
@@ -93,36 +93,36 @@ impl FieldFault {
             true => format!("Unsupported value: {value}"),
             false => format!("Unsupported value: {value}: supported values: {}", known.join(", ")),
         };
-        Self::new(FaultReason::NotSupported, field, message)
+        Self::new(FieldErrorType::NotSupported, field, message)
     }
 
     /// A value that names what is not there.
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
-        Self::new(FaultReason::NotFound, field, format!("Not found: {}", Json::from(value)))
+        Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
     }
 
     /// A value that may not be there.
     pub(crate) fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self::new(FaultReason::Forbidden, field, format!("Forbidden: {why}"))
+        Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
     /// Too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
-        Self::new(FaultReason::TooLong, field, format!("Too long: may not be more than {most} bytes"))
+        Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
     /// Too many items.
     pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
-        Self::new(FaultReason::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
+        Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
     }
 }
 
 /// The faults of an object, in the order in which they were found, as far as they are told. There may be some in each of its parts, and
 /// their paths and values may be as long as the object: without a bound a few megabytes would take gigabytes to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldFaults {
-    all: Vec<FieldFault>,
+pub(crate) struct FieldErrors {
+    all: Vec<FieldError>,
     /// The bytes of what is told.
     told: usize,
 }
@@ -130,19 +130,19 @@ pub(crate) struct FieldFaults {
 /// So many bytes of faults are told; of those beyond nobody could make use.
 const MOST_FAULTS_TOLD: usize = 8 << 20;
 
-impl FieldFaults {
+impl FieldErrors {
     /// Notes a fault, unless enough is told.
-    pub(crate) fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
+    pub(crate) fn tell(&mut self, error: impl FnOnce() -> FieldError) {
         if self.told < MOST_FAULTS_TOLD {
-            let fault = fault();
-            self.told += size_of::<FieldFault>() + fault.field.len() + fault.message.len();
-            self.all.push(fault);
+            let error = error();
+            self.told += size_of::<FieldError>() + error.field.len() + error.message.len();
+            self.all.push(error);
         }
     }
 
     /// The same with a fault that is there.
-    pub(crate) fn push(&mut self, fault: FieldFault) {
-        self.tell(|| fault);
+    pub(crate) fn push(&mut self, error: FieldError) {
+        self.tell(|| error);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -160,54 +160,54 @@ impl FieldFaults {
     }
 
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, FieldFault> {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, FieldError> {
         self.all.iter()
     }
 }
 
-impl Extend<FieldFault> for FieldFaults {
-    fn extend<I: IntoIterator<Item = FieldFault>>(&mut self, faults: I) {
-        for fault in faults {
+impl Extend<FieldError> for FieldErrors {
+    fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
+        for error in errors {
             if self.is_full() {
                 return;
             }
-            self.push(fault);
+            self.push(error);
         }
     }
 }
 
-impl FromIterator<FieldFault> for FieldFaults {
-    fn from_iter<I: IntoIterator<Item = FieldFault>>(faults: I) -> Self {
+impl FromIterator<FieldError> for FieldErrors {
+    fn from_iter<I: IntoIterator<Item = FieldError>>(errors: I) -> Self {
         let mut told = Self::default();
-        told.extend(faults);
+        told.extend(errors);
         told
     }
 }
 
-impl<const N: usize> From<[FieldFault; N]> for FieldFaults {
-    fn from(faults: [FieldFault; N]) -> Self {
-        faults.into_iter().collect()
+impl<const N: usize> From<[FieldError; N]> for FieldErrors {
+    fn from(errors: [FieldError; N]) -> Self {
+        errors.into_iter().collect()
     }
 }
 
-impl IntoIterator for FieldFaults {
-    type Item = FieldFault;
-    type IntoIter = std::vec::IntoIter<FieldFault>;
+impl IntoIterator for FieldErrors {
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.all.into_iter()
     }
 }
 
-impl fmt::Display for FieldFault {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
     }
 }
 
-impl From<FieldFault> for StatusCause {
-    fn from(fault: FieldFault) -> Self {
-        Self { reason: fault.reason.as_str().into(), message: fault.message, field: fault.field }
+impl From<FieldError> for StatusCause {
+    fn from(error: FieldError) -> Self {
+        Self { reason: error.reason.as_str().into(), message: error.message, field: error.field }
     }
 }
 
@@ -216,15 +216,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_told_up_to_a_bound_whichever_way_they_come() {
-        let fault = || FieldFault::required("f".repeat(1 << 20), "");
-        let mut pushed = FieldFaults::default();
-        (0..100).for_each(|_| pushed.push(fault()));
+    fn errors_are_told_up_to_a_bound_whichever_way_they_come() {
+        let error = || FieldError::required("f".repeat(1 << 20), "");
+        let mut pushed = FieldErrors::default();
+        (0..100).for_each(|_| pushed.push(error()));
         let mut asked = 0;
-        let collected: FieldFaults = (0..100).inspect(|_| asked += 1).map(|_| fault()).collect();
-        for faults in [pushed, collected] {
-            assert!(faults.is_full());
-            assert_eq!(faults.into_iter().len(), 8);
+        let collected: FieldErrors = (0..100).inspect(|_| asked += 1).map(|_| error()).collect();
+        for errors in [pushed, collected] {
+            assert!(errors.is_full());
+            assert_eq!(errors.into_iter().len(), 8);
         }
         assert_eq!(asked, 9, "nobody looks for more");
     }

@@ -7,7 +7,7 @@ use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
 use crate::object::doubles;
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// What a schema of a definition may not have at all, and the words for it.
@@ -17,13 +17,13 @@ const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
 /// The faults of the whole schema of a version, at a path. All defaults of a definition may take so many steps together.
-pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldFaults {
+pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = At::Start(path);
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     if schema.is_true("/nullable") {
-        faults.tell(|| FieldFault::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
+        errors.tell(|| FieldError::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
     }
-    let mut structural = FieldFaults::default();
+    let mut structural = FieldErrors::default();
     is_structural(schema, path, Position::Root, &mut structural);
     root(schema, path, &mut structural);
     branches::undeclared(schema, path, &mut structural);
@@ -31,11 +31,11 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     structural.sort_by_cached_key(ToString::to_string);
     if structural.is_empty() {
         let structural = Structural::read(schema, patterns);
-        default_values::all(schema, &structural, path, steps, &mut faults);
+        default_values::all(schema, &structural, path, steps, &mut errors);
     }
-    faults.extend(structural);
-    plain(schema, path, patterns, &mut faults);
-    faults
+    errors.extend(structural);
+    plain(schema, path, patterns, &mut errors);
+    errors
 }
 
 /// Where a schema stands, by which its type is missed.
@@ -47,92 +47,92 @@ enum Position {
 }
 
 /// What any schema has to keep to, structural or not.
-fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, faults: &mut FieldFaults) {
+fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        faults.tell(|| FieldFault::forbidden(path.member("uniqueItems"), why));
+        errors.tell(|| FieldError::forbidden(path.member("uniqueItems"), why));
     }
     let properties = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty());
     let closed = schema.get("additionalProperties").is_some_and(|more| !more.is_null() && *more != true);
     if properties && closed {
         let why = "additionalProperties and properties are mutual exclusive";
-        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
+        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), why));
     }
     let type_name = schema.text("/type");
     if !type_name.is_empty() && !TYPES.contains(&type_name) {
-        faults.tell(|| FieldFault::unsupported(path.member("type"), &type_name.into(), TYPES));
+        errors.tell(|| FieldError::unsupported(path.member("type"), &type_name.into(), TYPES));
     }
     if type_name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
-        faults.tell(|| FieldFault::forbidden(path.member("type"), why));
+        errors.tell(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
         // Told of the whole, wherever it stands.
-        faults.tell(|| FieldFault::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
+        errors.tell(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
-        faults.tell(|| FieldFault::forbidden(path.member(key), format!("{key} is not supported")));
+        errors.tell(|| FieldError::forbidden(path.member(key), format!("{key} is not supported")));
     }
     if let Some(pattern) = schema["pattern"].as_str()
         && let Err(why) = patterns.check(pattern)
     {
-        faults.tell(|| FieldFault::invalid_text(path.member("pattern"), pattern, why));
+        errors.tell(|| FieldError::invalid_text(path.member("pattern"), pattern, why));
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let field = path.member("x-kubernetes-preserve-unknown-fields");
-        faults.tell(|| FieldFault::invalid(field, &Json::Bool(false), "must be true or undefined"));
+        errors.tell(|| FieldError::invalid(field, &Json::Bool(false), "must be true or undefined"));
     }
-    map_type(schema, path, faults);
-    list_type(schema, path, faults);
+    map_type(schema, path, errors);
+    list_type(schema, path, errors);
     match schema.get("items") {
         Some(Json::Array(_)) => {
             let why = "items must be a schema object and not an array";
-            faults.tell(|| FieldFault::forbidden(path.member("items"), why));
+            errors.tell(|| FieldError::forbidden(path.member("items"), why));
         }
         None | Some(Json::Null) if type_name == "array" => {
-            faults.tell(|| FieldFault::required(path.member("items"), "must be specified"));
+            errors.tell(|| FieldError::required(path.member("items"), "must be specified"));
         }
         _ => {}
     }
-    fields(schema, path, |schema, path| plain(schema, path, patterns, faults));
-    branches::each(schema, path, |schema, path| plain(schema, path, patterns, faults));
+    fields(schema, path, |schema, path| plain(schema, path, patterns, errors));
+    branches::each(schema, path, |schema, path| plain(schema, path, patterns, errors));
 }
 
-fn map_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn map_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let Some(kind) = schema["x-kubernetes-map-type"].as_str() else { return };
     let type_name = schema.text("/type");
     if type_name != "object" {
         let why = "must be object if x-kubernetes-map-type is specified";
-        faults.tell(|| other_type(path, type_name, why));
+        errors.tell(|| other_type(path, type_name, why));
     }
     let known = &["atomic", "granular"];
     if !known.contains(&kind) {
-        faults.tell(|| FieldFault::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
+        errors.tell(|| FieldError::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
     }
 }
 
 /// A type that does not go with an extension, or is missing.
-fn other_type(path: At<'_>, type_name: &str, why: &str) -> FieldFault {
+fn other_type(path: At<'_>, type_name: &str, why: &str) -> FieldError {
     match type_name {
-        "" => FieldFault::required(path.member("type"), why),
-        other => FieldFault::invalid_text(path.member("type"), other, why),
+        "" => FieldError::required(path.member("type"), why),
+        other => FieldError::invalid_text(path.member("type"), other, why),
     }
 }
 
-fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     const LIST: &str = "x-kubernetes-list-type";
     let type_name = schema.text("/type");
     let kind = schema[LIST].as_str();
     let items = &schema["items"];
     if kind.is_some() && type_name != "array" {
         let why = "must be array if x-kubernetes-list-type is specified";
-        faults.tell(|| other_type(path, type_name, why));
+        errors.tell(|| other_type(path, type_name, why));
     }
     match kind {
         Some("map" | "atomic" | "set") | None => {}
         Some(other) => {
-            faults.tell(|| FieldFault::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
+            errors.tell(|| FieldError::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
     }
     if kind.is_some() && type_name != "array" {
@@ -141,17 +141,17 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     let keys: Vec<&str> = schema.texts(&format!("/{LIST_MAP_KEYS}")).collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-        faults.tell(|| match kind {
-            None => FieldFault::required(path.member(LIST), why),
-            Some(kind) => FieldFault::invalid_text(path.member(LIST), kind, why),
+        errors.tell(|| match kind {
+            None => FieldError::required(path.member(LIST), why),
+            Some(kind) => FieldError::invalid_text(path.member(LIST), kind, why),
         });
     }
     match kind {
-        Some("map") => keyed(items, &keys, path, faults),
+        Some("map") => keyed(items, &keys, path, errors),
         Some("set") => {
             if items.is_true("/nullable") {
                 let why = "cannot be nullable when x-kubernetes-list-type is set";
-                faults.tell(|| FieldFault::forbidden(path.member("items").member("nullable"), why));
+                errors.tell(|| FieldError::forbidden(path.member("items").member("nullable"), why));
             }
             let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
             let part = match items.text("/type") {
@@ -162,7 +162,7 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
             let found = items.get(part).cloned().unwrap_or_default();
             let implied = part == LIST && found.is_null();
             if found != "atomic" && !implied {
-                faults.tell(|| FieldFault::invalid(path.member("items").member(part), &found, why));
+                errors.tell(|| FieldError::invalid(path.member("items").member(part), &found, why));
             }
         }
         _ => {}
@@ -172,20 +172,20 @@ fn list_type(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What a list needs whose items are told from each other by keys.
-fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
+fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
     let of_items = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
     if of_items != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
-        faults.tell(|| FieldFault::invalid_text(items_path.member("type"), of_items, why));
+        errors.tell(|| FieldError::invalid_text(items_path.member("type"), of_items, why));
         return;
     }
     if keys.is_empty() {
         let why = "must not be empty if x-kubernetes-list-type is map";
-        faults.tell(|| FieldFault::required(keys_path, why));
+        errors.tell(|| FieldError::required(keys_path, why));
     }
     if keys.len() > KEYS_AT_MOST {
-        faults.tell(|| FieldFault::too_many(keys_path, keys.len(), KEYS_AT_MOST));
+        errors.tell(|| FieldError::too_many(keys_path, keys.len(), KEYS_AT_MOST));
         return;
     }
     let all_keys = json!(keys);
@@ -193,31 +193,31 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, faults: &mut FieldFaults) {
     for key in keys {
         let Some(property) = items.get("properties").and_then(|properties| properties.get(key)) else {
             let why = "entries must all be names of item properties";
-            faults.tell(|| FieldFault::invalid(keys_path, &all_keys, why));
+            errors.tell(|| FieldError::invalid(keys_path, &all_keys, why));
             continue;
         };
         let path = At::Key(&properties, key);
         let of_key = property.text("/type");
         if matches!(of_key, "array" | "object") {
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            faults.tell(|| FieldFault::invalid_text(path.member("type"), of_key, why));
+            errors.tell(|| FieldError::invalid_text(path.member("type"), of_key, why));
         }
         let required = items.list("/required").any(|name| name.as_str() == Some(key));
         if !required && !property.has("/default") {
             let why =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            faults.tell(|| FieldFault::required(path.member("default"), why));
+            errors.tell(|| FieldError::required(path.member("default"), why));
         }
         if property.text("/default").len() > KEY_DEFAULT_AT_MOST {
-            faults.tell(|| FieldFault::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
+            errors.tell(|| FieldError::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
         }
         if property.is_true("/nullable") {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            faults.tell(|| FieldFault::forbidden(path.member("nullable"), why));
+            errors.tell(|| FieldError::forbidden(path.member("nullable"), why));
         }
     }
     if doubles(keys.iter()).contains(&true) {
-        faults.tell(|| FieldFault::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
+        errors.tell(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
     }
 }
 
@@ -235,34 +235,34 @@ fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
 }
 
 /// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Json, path: At<'_>, place: Position, faults: &mut FieldFaults) {
+fn is_structural(schema: &Json, path: At<'_>, place: Position, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
     let more = schema.get("additionalProperties").is_some_and(|more| !more.is_null());
     if flag(EMBEDDED) {
-        embedded(schema, path, more, faults);
+        embedded(schema, path, more, errors);
     } else if type_name.is_empty() && !flag(INT_OR_STRING) && !flag(PRESERVE) {
         let why = match place {
             Position::Root => "must not be empty at the root",
             Position::Field => "must not be empty for specified object fields",
             Position::Item => "must not be empty for specified array items",
         };
-        faults.tell(|| FieldFault::required(path.member("type"), why));
+        errors.tell(|| FieldError::required(path.member("type"), why));
     }
     for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| flag(INT_OR_STRING) && flag(key)) {
         let why = "must be false if x-kubernetes-int-or-string is true";
-        faults.tell(|| FieldFault::invalid(path.member(key), &Json::Bool(true), why));
+        errors.tell(|| FieldError::invalid(path.member(key), &Json::Bool(true), why));
     }
     if place == Position::Root && more {
-        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), "must not be used at the root"));
+        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), "must not be used at the root"));
     }
     if place == Position::Root || flag(EMBEDDED) {
-        types_of_resource(schema, path, faults);
+        types_of_resource(schema, path, errors);
     }
-    branches::faults(schema, path, faults);
+    branches::errors(schema, path, errors);
     fields(schema, path, |schema, path| {
         let place = if matches!(path, At::Member(_, "items")) { Position::Item } else { Position::Field };
-        is_structural(schema, path, place, faults);
+        is_structural(schema, path, place, errors);
     });
 }
 
@@ -271,45 +271,45 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// What an object within needs; `more` tells whether it takes other members than are named.
-fn embedded(schema: &Json, path: At<'_>, more: bool, faults: &mut FieldFaults) {
+fn embedded(schema: &Json, path: At<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);
     if empty && schema[PRESERVE] != true {
         let why =
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        faults.tell(|| FieldFault::required(path.member("properties"), why));
+        errors.tell(|| FieldError::required(path.member("properties"), why));
     }
     let why = "must be object if x-kubernetes-embedded-resource is true";
     match type_name {
         "object" => (),
-        "" => faults.tell(|| FieldFault::required(path.member("type"), why)),
-        other => faults.tell(|| FieldFault::invalid_text(path.member("type"), other, why)),
+        "" => errors.tell(|| FieldError::required(path.member("type"), why)),
+        other => errors.tell(|| FieldError::invalid_text(path.member("type"), other, why)),
     }
     if more {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
-        faults.tell(|| FieldFault::forbidden(path.member("additionalProperties"), why));
+        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), why));
     }
 }
 
 /// What is said of the members that every resource has must leave them what they are.
-fn types_of_resource(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn types_of_resource(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
         let Some(property) = schema["properties"].get(key) else { continue };
         let found = property.text("/type");
         if found != wanted {
             let path = At::Key(&properties, key);
-            faults.tell(|| FieldFault::invalid_text(path.member("type"), found, format!("must be {wanted}")));
+            errors.tell(|| FieldError::invalid_text(path.member("type"), found, format!("must be {wanted}")));
         }
     }
 }
 
 /// What the root of a resource may say of itself.
-fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
+fn root(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {
-        faults.tell(|| FieldFault::invalid_text(path.member("type"), type_name, "must be object at the root"));
+        errors.tell(|| FieldError::invalid_text(path.member("type"), type_name, "must be object at the root"));
     }
     let Some(Json::Object(members)) = schema["properties"].get("metadata") else { return };
     let says_more = members.iter().any(|(key, value)| match key.as_str() {
@@ -319,6 +319,6 @@ fn root(schema: &Json, path: At<'_>, faults: &mut FieldFaults) {
     });
     if says_more {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        faults.tell(|| FieldFault::forbidden(At::Key(&properties, "metadata"), why));
+        errors.tell(|| FieldError::forbidden(At::Key(&properties, "metadata"), why));
     }
 }

@@ -13,7 +13,7 @@ const MOST_REMARKS: usize = 1024;
 
 /// Who asks. What the rules and admission have to say of the request is kept with it: also of one that is refused in the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub(crate) user: User,
     /// Until when somebody waits for what comes of it, if there is an end to that.
     pub(crate) until: Option<Instant>,
@@ -27,7 +27,7 @@ struct Remarks {
     annotations: BTreeMap<String, String>,
 }
 
-impl Asker {
+impl Requester {
     pub(crate) fn new(user: User) -> Self {
         Self { user, ..Self::default() }
     }

@@ -4,8 +4,8 @@ use pintle_json::Json;
 use pintle_schema::quantity;
 
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::container_resource_faults;
-use crate::validate::{FieldFault, FieldFaults, NameRule};
+use crate::kinds::core::pod::container_resource_errors;
+use crate::validate::{FieldError, FieldErrors, NameRule};
 
 /// The types of metrics, as messages list them, and where each has its source.
 const METRIC_TYPES: &[(&str, &str)] = &[
@@ -21,7 +21,7 @@ const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
 /// The faults of `spec`; `old` is the stored object of an update.
-pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldFaults {
+pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
@@ -32,18 +32,18 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldFaults {
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
         .at_least("spec.minReplicas", bound)
-        .refuse(most == 0, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
+        .refuse(most == 0, || FieldError::required("spec.maxReplicas", "must be set and greater than 0"))
         .refuse(most < 0, || {
-            FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to 1")
+            FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to 1")
         })
         .refuse(least.is_some_and(|least| least > most), || {
-            FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
+            FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
         })
         .inside("spec.scaleTargetRef", |target| reference(target, known_target, groupless))
         .each("spec.metrics", |one, _| metric(one, old))
         .refuse(least == Some(0) && !outside, || {
             let why = "must specify at least one Object or External metric to support scaling to zero replicas";
-            FieldFault::forbidden("spec.metrics", why)
+            FieldError::forbidden("spec.metrics", why)
         })
         .inside("spec.behavior.scaleUp", rules)
         .inside("spec.behavior.scaleDown", rules)
@@ -61,7 +61,7 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     };
     let check =
         ["kind", "name"].iter().fold(check, |check, field| check.required(field).name(field, NameRule::PathSegment));
-    check.refuse(why.is_some(), || FieldFault::invalid_text("apiVersion", version, why.unwrap_or_default()))
+    check.refuse(why.is_some(), || FieldError::invalid_text("apiVersion", version, why.unwrap_or_default()))
 }
 
 fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
@@ -69,7 +69,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     let kind = object.text("/type");
     let known: Vec<&str> = METRIC_TYPES.iter().map(|(kind, _)| *kind).collect();
     let expected = METRIC_TYPES.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
-    let unknown = || FieldFault::unsupported("type", &kind.into(), &known);
+    let unknown = || FieldError::unsupported("type", &kind.into(), &known);
     let there: Vec<&str> = SOURCE_ORDER.iter().copied().filter(|source| object.has(&format!("/{source}"))).collect();
     let mut check =
         check.required_because("type", "must specify a metric source type").refuse(expected.is_none(), unknown);
@@ -80,12 +80,12 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {
-            FieldFault::required(source, "must populate information for the given metric source")
+            FieldError::required(source, "must populate information for the given metric source")
         }),
     };
     let further = there.iter().filter(|source| there.len() > 1 && Some(**source) != expected);
     further.fold(check, |check, source| {
-        check.refuse(true, || FieldFault::forbidden(*source, "must populate the given metric source only"))
+        check.refuse(true, || FieldError::forbidden(*source, "must populate the given metric source only"))
     })
 }
 
@@ -93,7 +93,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
     let has = |key: &str| check.object().has(&format!("/target/{key}"));
     let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));
     let need = |check: Check<'a>, there: bool, field: &str, why: &str| {
-        check.refuse(!there, || FieldFault::required(format!("target.{field}"), why))
+        check.refuse(!there, || FieldError::required(format!("target.{field}"), why))
     };
     match kind {
         "object" => {
@@ -107,7 +107,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
             let why = "must set either a target value for metric or a per-pod target";
             need(check, value || average, "averageValue", why).refuse(value && average, || {
                 let why = "may not set both a target value for metric and a per-pod target";
-                FieldFault::forbidden("target.value", why)
+                FieldError::forbidden("target.value", why)
             })
         }
         "pods" => {
@@ -118,10 +118,10 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
             let name = check.object().text("/name");
             let mut check = check.required_because("name", "must specify a resource name");
             if kind == "containerResource" {
-                check = container_resource_faults("name", name)
+                check = container_resource_errors("name", name)
                     .into_iter()
                     .filter(|_| !name.is_empty())
-                    .fold(check, |check, fault| check.refuse(true, || fault))
+                    .fold(check, |check, error| check.refuse(true, || error))
                     .required_because("container", "must specify a container")
                     .name("container", NameRule::Label);
             }
@@ -130,7 +130,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
                 share && average,
                 || {
                     let why = "may not set both a target raw value and a target utilization";
-                    FieldFault::forbidden("target.averageValue", why)
+                    FieldError::forbidden("target.averageValue", why)
                 },
             )
         }
@@ -149,15 +149,15 @@ fn target(check: Check<'_>) -> Check<'_> {
     let check = check
         .required_because("type", "must specify a metric target type")
         .refuse(!matches!(kind, "Utilization" | "Value" | "AverageValue"), || {
-            FieldFault::invalid_text("type", kind, "must be either Utilization, Value, or AverageValue")
+            FieldError::invalid_text("type", kind, "must be either Utilization, Value, or AverageValue")
         });
     let check = ["value", "averageValue"].iter().fold(check, |check, field| {
         let amount = object.text(&format!("/{field}"));
         let bad = quantity::nanos(amount).is_some_and(|nanos| nanos <= 0);
-        check.refuse(bad, || FieldFault::invalid_text(*field, amount, "must be positive"))
+        check.refuse(bad, || FieldError::invalid_text(*field, amount, "must be positive"))
     });
     let share = object.integer("/averageUtilization").unwrap_or(1);
-    check.refuse(share < 1, || FieldFault::invalid("averageUtilization", &share.into(), "must be greater than 0"))
+    check.refuse(share < 1, || FieldError::invalid("averageUtilization", &share.into(), "must be greater than 0"))
 }
 
 fn rules(check: Check<'_>) -> Check<'_> {
@@ -167,16 +167,16 @@ fn rules(check: Check<'_>) -> Check<'_> {
     let negative = quantity::nanos(tolerance).is_some_and(|nanos| nanos < 0);
     check
         .refuse(window < 0, || {
-            FieldFault::invalid("stabilizationWindowSeconds", &window.into(), "must be greater than or equal to zero")
+            FieldError::invalid("stabilizationWindowSeconds", &window.into(), "must be greater than or equal to zero")
         })
         .refuse(window > LONGEST_WINDOW, || {
             let why = format!("must be less than or equal to {LONGEST_WINDOW}");
-            FieldFault::invalid("stabilizationWindowSeconds", &window.into(), why)
+            FieldError::invalid("stabilizationWindowSeconds", &window.into(), why)
         })
         .known("selectPolicy", &["Disabled", "Max", "Min"])
         .required_because("policies", "must specify at least one Policy")
         .each("policies", |one, _| policy(one))
-        .refuse(negative, || FieldFault::invalid_text("tolerance", tolerance, "must be greater than or equal to 0"))
+        .refuse(negative, || FieldError::invalid_text("tolerance", tolerance, "must be greater than or equal to 0"))
 }
 
 fn policy(check: Check<'_>) -> Check<'_> {
@@ -186,12 +186,12 @@ fn policy(check: Check<'_>) -> Check<'_> {
     let (value, period) = (number("/value"), number("/periodSeconds"));
     let unknown = kind != "Pods" && kind != "Percent";
     check
-        .refuse(unknown, || FieldFault::unsupported("type", &kind, &["Percent", "Pods"]))
-        .refuse(value <= 0, || FieldFault::invalid("value", &value.into(), "must be greater than zero"))
-        .refuse(period <= 0, || FieldFault::invalid("periodSeconds", &period.into(), "must be greater than zero"))
+        .refuse(unknown, || FieldError::unsupported("type", &kind, &["Percent", "Pods"]))
+        .refuse(value <= 0, || FieldError::invalid("value", &value.into(), "must be greater than zero"))
+        .refuse(period <= 0, || FieldError::invalid("periodSeconds", &period.into(), "must be greater than zero"))
         .refuse(period > LONGEST_PERIOD, || {
             let why = format!("must be less than or equal to {LONGEST_PERIOD}");
-            FieldFault::invalid("periodSeconds", &period.into(), why)
+            FieldError::invalid("periodSeconds", &period.into(), why)
         })
 }
 

@@ -14,35 +14,35 @@ use pintle_json::Json;
 
 use super::{approval, is_established};
 use crate::object::metadata;
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 /// Each version is served under all of them. A real server sets no bound.
 const NAMES_AT_MOST: usize = 100;
 
 /// The faults of a definition; `old` is the stored one of an update.
-pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
     let name = metadata::name(object);
     if old.is_none() && name != format!("{plural}.{group}") {
-        faults.push(FieldFault::invalid_text("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+        errors.push(FieldError::invalid_text("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    faults.extend(group_faults(group));
+    errors.extend(group_errors(group));
     match object.text("/spec/scope") {
-        "" => faults.push(FieldFault::required("spec.scope", "")),
+        "" => errors.push(FieldError::required("spec.scope", "")),
         "Cluster" | "Namespaced" => {}
-        scope => faults.push(FieldFault::unsupported("spec.scope", &scope.into(), &["Cluster", "Namespaced"])),
+        scope => errors.push(FieldError::unsupported("spec.scope", &scope.into(), &["Cluster", "Namespaced"])),
     }
     if object.is_true("/spec/preserveUnknownFields") {
         let why =
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        faults.push(FieldFault::invalid("spec.preserveUnknownFields", &Json::Bool(true), why));
+        errors.push(FieldError::invalid("spec.preserveUnknownFields", &Json::Bool(true), why));
     }
-    faults.extend(version::all(object));
-    faults.extend(names_faults(object));
-    faults.extend(conversion_faults(object));
-    faults.extend(stored_faults(object));
-    faults.extend(approval::fault(object, old));
+    errors.extend(version::all(object));
+    errors.extend(names_errors(object));
+    errors.extend(conversion_errors(object));
+    errors.extend(stored_errors(object));
+    errors.extend(approval::error(object, old));
     if let Some(old) = old {
         let fixed: &[&str] = if is_established(old) {
             &["scope", "names.kind", "group", "names.plural"]
@@ -53,55 +53,55 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldFaults {
             let pointer = format!("/spec/{}", key.replace('.', "/"));
             let (new, old) = (object.text(&pointer), old.text(&pointer));
             if new != old {
-                faults.push(FieldFault::invalid_text(format!("spec.{key}"), new, "field is immutable"));
+                errors.push(FieldError::invalid_text(format!("spec.{key}"), new, "field is immutable"));
             }
         }
     }
-    faults
+    errors
 }
 
-fn group_faults(group: &str) -> FieldFaults {
+fn group_errors(group: &str) -> FieldErrors {
     if group.is_empty() {
-        return FieldFaults::from([FieldFault::required("spec.group", "")]);
+        return FieldErrors::from([FieldError::required("spec.group", "")]);
     }
-    let mut why = name_faults(NameRule::Subdomain, group, false);
+    let mut why = name_errors(NameRule::Subdomain, group, false);
     if why.is_empty() && !group.contains('.') {
         why.push("should be a domain with at least one dot".into());
     }
-    let all = (!why.is_empty()).then(|| FieldFault::invalid_text("spec.group", group, why.join(",")));
+    let all = (!why.is_empty()).then(|| FieldError::invalid_text("spec.group", group, why.join(",")));
     all.into_iter().collect()
 }
 
-fn names_faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn names_errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let name = |key: &str| object.text(&format!("/spec/names/{key}")).to_owned();
     let label = |field: String, value: &str, prefix: &str| {
-        let why = name_faults(NameRule::OldLabel, &value.to_lowercase(), false);
-        let why = if prefix.is_empty() { name_faults(NameRule::OldLabel, value, false) } else { why };
+        let why = name_errors(NameRule::OldLabel, &value.to_lowercase(), false);
+        let why = if prefix.is_empty() { name_errors(NameRule::OldLabel, value, false) } else { why };
         why.into_iter()
-            .map(|why| FieldFault::invalid_text(field.as_str(), value, format!("{prefix}{why}")))
+            .map(|why| FieldError::invalid_text(field.as_str(), value, format!("{prefix}{why}")))
             .collect::<Vec<_>>()
     };
     for key in ["plural", "singular"] {
         match name(key) {
-            value if value.is_empty() => faults.push(FieldFault::required(format!("spec.names.{key}"), "")),
-            value => faults.extend(label(format!("spec.names.{key}"), &value, "")),
+            value if value.is_empty() => errors.push(FieldError::required(format!("spec.names.{key}"), "")),
+            value => errors.extend(label(format!("spec.names.{key}"), &value, "")),
         }
     }
     for names in ["shortNames", "categories"] {
         let count = object.list(&format!("/spec/names/{names}")).count();
         if count > NAMES_AT_MOST {
-            faults.push(FieldFault::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
-            return faults;
+            errors.push(FieldError::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
+            return errors;
         }
     }
     for (at, short) in object.list("/spec/names/shortNames").enumerate() {
-        faults.extend(label(format!("spec.names.shortNames[{at}]"), short.as_str().unwrap_or_default(), ""));
+        errors.extend(label(format!("spec.names.shortNames[{at}]"), short.as_str().unwrap_or_default(), ""));
     }
     for key in ["kind", "listKind"] {
         match name(key) {
-            value if value.is_empty() => faults.push(FieldFault::required(format!("spec.names.{key}"), "")),
-            value => faults.extend(label(
+            value if value.is_empty() => errors.push(FieldError::required(format!("spec.names.{key}"), "")),
+            value => errors.extend(label(
                 format!("spec.names.{key}"),
                 &value,
                 "may have mixed case, but should otherwise match: ",
@@ -109,34 +109,34 @@ fn names_faults(object: &Json) -> FieldFaults {
         }
     }
     if !name("kind").is_empty() && name("kind") == name("listKind") {
-        faults.push(FieldFault::invalid_text(
+        errors.push(FieldError::invalid_text(
             "spec.names.listKind",
             &name("listKind"),
             "kind and listKind may not be the same",
         ));
     }
     for (at, category) in object.list("/spec/names/categories").enumerate() {
-        faults.extend(label(format!("spec.names.categories[{at}]"), category.as_str().unwrap_or_default(), ""));
+        errors.extend(label(format!("spec.names.categories[{at}]"), category.as_str().unwrap_or_default(), ""));
     }
-    faults
+    errors
 }
 
-fn conversion_faults(object: &Json) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn conversion_errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     match object.text("/spec/conversion/strategy") {
-        "" if object.has("/spec/conversion") => faults.push(FieldFault::required("spec.conversion.strategy", "")),
+        "" if object.has("/spec/conversion") => errors.push(FieldError::required("spec.conversion.strategy", "")),
         "" | "None" => {}
         "Webhook" => {
             if !object.has("/spec/conversion/webhook/clientConfig") {
                 let why = "required when strategy is set to Webhook";
-                faults.push(FieldFault::required("spec.conversion.webhookClientConfig", why));
+                errors.push(FieldError::required("spec.conversion.webhookClientConfig", why));
             }
             if object.list("/spec/conversion/webhook/conversionReviewVersions").next().is_none() {
-                faults.push(FieldFault::required("spec.conversion.conversionReviewVersions", ""));
+                errors.push(FieldError::required("spec.conversion.conversionReviewVersions", ""));
             }
         }
         strategy => {
-            faults.push(FieldFault::unsupported("spec.conversion.strategy", &strategy.into(), &["None", "Webhook"]));
+            errors.push(FieldError::unsupported("spec.conversion.strategy", &strategy.into(), &["None", "Webhook"]));
         }
     }
     if object.text("/spec/conversion/strategy") != "Webhook" {
@@ -145,35 +145,35 @@ fn conversion_faults(object: &Json) -> FieldFaults {
             [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")]
         {
             if object.at(&format!("/spec/conversion/webhook/{member}")).is_some_and(|value| !value.is_null()) {
-                faults.push(FieldFault::forbidden(format!("spec.conversion.{told}"), why));
+                errors.push(FieldError::forbidden(format!("spec.conversion.{told}"), why));
             }
         }
     }
-    faults
+    errors
 }
 
 /// Versions that objects are stored in have to stay, and those that are stored now are among them.
-fn stored_faults(object: &Json) -> FieldFaults {
+fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();
     if all.is_empty() {
-        return FieldFaults::from([FieldFault::invalid(FIELD, &Json::Null, "must have at least one stored version")]);
+        return FieldErrors::from([FieldError::invalid(FIELD, &Json::Null, "must have at least one stored version")]);
     }
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     let mut left: BTreeMap<&str, usize> = all.iter().enumerate().map(|(at, version)| (*version, at)).collect();
     for version in object.list("/spec/versions") {
         let name = version.text("/name");
         if left.remove(name).is_none() && version.is_true("/storage") {
             let why = format!("must have the storage version {name}");
-            faults.push(FieldFault::invalid(FIELD, &all.clone().into(), why));
+            errors.push(FieldError::invalid(FIELD, &all.clone().into(), why));
         }
     }
-    faults.extend(left.into_iter().map(|(version, at)| {
+    errors.extend(left.into_iter().map(|(version, at)| {
         let why = format!(
             "missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions until a \
              storage migration ensures no data remains persisted in {version} and removes {version} from status.storedVersions"
         );
-        FieldFault::invalid_text(format!("{FIELD}[{at}]"), version, why)
+        FieldError::invalid_text(format!("{FIELD}[{at}]"), version, why)
     }));
-    faults
+    errors
 }

@@ -14,7 +14,7 @@ const LARGEST: usize = 16 * 1024 * 1024;
 
 /// What is kept. To find or keep one costs the same however many there are.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, KeptDocument>,
     /// Those that are kept whole, by when they were last asked for.
     whole: BTreeMap<u64, DocumentScope>,
@@ -41,7 +41,7 @@ impl KeptDocument {
     }
 }
 
-impl Shelf {
+impl DocumentCache {
     pub(super) fn find(&mut self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Document> {
         let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
         let bytes = kept.bytes.clone()?;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::clock::effort::is_linear;
 
-    impl Shelf {
+    impl DocumentCache {
         pub(in crate::discovery) fn is_empty(&self) -> bool {
             self.documents.is_empty()
         }
@@ -137,52 +137,52 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
-        let mut shelf = Shelf::default();
+        let mut cache = DocumentCache::default();
         let subject: DocumentSubject = Arc::new(());
-        let put = |shelf: &mut Shelf, at: usize| shelf.keep(scope(at), &subject, &document(LARGEST / 2), true);
-        put(&mut shelf, 0);
-        put(&mut shelf, 1);
-        assert!(shelf.find(&scope(0), &subject).is_some());
-        put(&mut shelf, 2);
-        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(0), scope(2)], LARGEST));
-        assert!(shelf.find(&scope(1), &subject).is_none());
-        assert_eq!(shelf.tag(&scope(1), &subject).as_deref(), Some("tag"));
+        let put = |cache: &mut DocumentCache, at: usize| cache.keep(scope(at), &subject, &document(LARGEST / 2), true);
+        put(&mut cache, 0);
+        put(&mut cache, 1);
+        assert!(cache.find(&scope(0), &subject).is_some());
+        put(&mut cache, 2);
+        assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
+        assert!(cache.find(&scope(1), &subject).is_none());
+        assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
         // One that comes again takes its own place, and what is as large as all is not kept at all.
-        put(&mut shelf, 2);
-        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(0), scope(2)], LARGEST));
-        shelf.keep(scope(3), &subject, &document(LARGEST + 1), true);
-        assert_eq!((shelf.whole(), shelf.bytes), (vec![], 0));
+        put(&mut cache, 2);
+        assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
+        cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
+        assert_eq!((cache.whole(), cache.bytes), (vec![], 0));
     }
 
     #[test]
     fn the_documents_of_all_kinds_stay_however_large_they_are() {
-        let mut shelf = Shelf::default();
+        let mut cache = DocumentCache::default();
         let subject: DocumentSubject = Arc::new(());
         let all = [DocumentForm::Json, DocumentForm::Protobuf].map(DocumentScope::All);
         for of_all in &all {
-            shelf.keep(of_all.clone(), &subject, &document(LARGEST + 1), true);
+            cache.keep(of_all.clone(), &subject, &document(LARGEST + 1), true);
         }
-        (0..3).for_each(|at| shelf.keep(scope(at), &subject, &document(LARGEST / 2), true));
-        assert!(all.iter().all(|of_all| shelf.find(of_all, &subject).is_some()));
-        assert_eq!((shelf.whole(), shelf.bytes), (vec![scope(1), scope(2)], LARGEST));
+        (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
+        assert!(all.iter().all(|of_all| cache.find(of_all, &subject).is_some()));
+        assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
         // Of other kinds, another document takes its place.
         let others: DocumentSubject = Arc::new(1);
-        assert!(shelf.find(&all[0], &others).is_none());
-        shelf.keep(all[0].clone(), &others, &document(1), true);
-        assert!(shelf.find(&all[0], &others).is_some() && shelf.find(&all[0], &subject).is_none());
-        assert_eq!(shelf.bytes, LARGEST);
+        assert!(cache.find(&all[0], &others).is_none());
+        cache.keep(all[0].clone(), &others, &document(1), true);
+        assert!(cache.find(&all[0], &others).is_some() && cache.find(&all[0], &subject).is_none());
+        assert_eq!(cache.bytes, LARGEST);
     }
 
     #[test]
     fn of_what_is_no_more_nothing_is_kept_for_long() {
-        let mut shelf = Shelf::default();
+        let mut cache = DocumentCache::default();
         let stays: DocumentSubject = Arc::new(());
-        shelf.keep(scope(0), &stays, &document(1), true);
+        cache.keep(scope(0), &stays, &document(1), true);
         for at in 1..1000 {
-            shelf.keep(scope(at), &(Arc::new(at) as DocumentSubject), &document(1), at % 2 == 0);
-            assert!(shelf.documents.len() <= 70 && shelf.bytes <= 70, "{at}");
+            cache.keep(scope(at), &(Arc::new(at) as DocumentSubject), &document(1), at % 2 == 0);
+            assert!(cache.documents.len() <= 70 && cache.bytes <= 70, "{at}");
         }
-        assert!(shelf.find(&scope(0), &stays).is_some());
+        assert!(cache.find(&scope(0), &stays).is_some());
     }
 
     #[test]
@@ -190,9 +190,9 @@ mod tests {
         let subject: DocumentSubject = Arc::new(());
         let document = document(1);
         let keep = |count: usize| {
-            let mut shelf = Shelf::default();
-            (0..count).for_each(|at| shelf.keep(scope(at), &subject, &document, true));
-            assert!((0..count).all(|at| shelf.find(&scope(at), &subject).is_some()));
+            let mut cache = DocumentCache::default();
+            (0..count).for_each(|at| cache.keep(scope(at), &subject, &document, true));
+            assert!((0..count).all(|at| cache.find(&scope(at), &subject).is_some()));
         };
         assert!(is_linear(500, keep));
     }

@@ -7,24 +7,24 @@ use pintle_json::Json;
 use super::{GroupResource, Kind};
 use crate::failure::{Failure, Outcome};
 use crate::object::{metadata, metadata_mut};
-use crate::request::Part;
+use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
 /// Where a request works: a kind and, but for collections, an object or one of its subresources.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
     /// Empty in cluster scope, and across all namespaces.
     pub(crate) namespace: String,
     /// Empty for a collection.
     pub(crate) name: String,
-    pub(crate) part: Part,
+    pub(crate) subresource: Subresource,
 }
 
-impl Place {
+impl RequestTarget {
     pub(crate) fn new(kind: Arc<Kind>, namespace: &str, name: &str) -> Self {
-        Self { kind, namespace: namespace.into(), name: name.into(), part: Part::Object }
+        Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
     }
 
     /// Fails if what is sent to an object calls itself otherwise.

@@ -5,37 +5,37 @@ use pintle_json::{Json, json};
 use crate::crd::at::At;
 use crate::crd::structural::{Additional, Structural};
 use crate::crd::{embedded, prune, validator};
-use crate::validate::{FieldFault, FieldFaults};
+use crate::validate::{FieldError, FieldErrors};
 
 /// The faults of the defaults of a whole schema: each has to be what its schema asks for. They may take so many steps together.
-pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize, faults: &mut FieldFaults) {
+pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize, errors: &mut FieldErrors) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
-            faults.tell(|| FieldFault::required(path.member("default").member(key), ""));
+            errors.tell(|| FieldError::required(path.member("default").member(key), ""));
         }
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
         let path = At::Key(&properties, name);
         match name.as_str() {
-            "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, faults),
+            "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, errors),
             _ => {
                 if let Some(structural) = structural.properties.get(name.as_str()) {
-                    below(property, structural, None, path, steps, faults);
+                    below(property, structural, None, path, steps, errors);
                 }
             }
         }
     }
 }
 
-fn forbidden(schema: &Json, top: &str, path: At<'_>, faults: &mut FieldFaults) {
+fn forbidden(schema: &Json, top: &str, path: At<'_>, errors: &mut FieldErrors) {
     if schema.has("/default") {
         let why = format!("must not be set in top-level {top}");
-        faults.tell(|| FieldFault::forbidden(path.member("default"), why));
+        errors.tell(|| FieldError::forbidden(path.member("default"), why));
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        forbidden(property, top, At::Key(&properties, name), faults);
+        forbidden(property, top, At::Key(&properties, name), errors);
     }
 }
 
@@ -45,28 +45,28 @@ fn below(
     within: Option<&Within<'_>>,
     path: At<'_>,
     steps: &mut usize,
-    faults: &mut FieldFaults,
+    errors: &mut FieldErrors,
 ) {
     let within = within.filter(|_| !structural.embedded);
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let path = path.member("default");
         let found = match within {
-            Some(within) => faults_of_metadata(default, within, path),
+            Some(within) => errors_of_metadata(default, within, path),
             None => {
                 let known = without_unknown_metadata(default, structural);
-                faults.extend(unknown_fields(&known, structural, path));
-                faults_of_objects(&known, structural, path)
+                errors.extend(unknown_fields(&known, structural, path));
+                errors_of_objects(&known, structural, path)
             }
         };
         if found.is_empty() {
-            for mut fault in validator::validate_within(structural, default, None, "", steps) {
-                faults.tell(|| {
-                    fault.field = beneath(path, &fault.field);
-                    fault
+            for mut error in validator::validate_within(structural, default, None, "", steps) {
+                errors.tell(|| {
+                    error.field = beneath(path, &error.field);
+                    error
                 });
             }
         }
-        faults.extend(found);
+        errors.extend(found);
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
@@ -74,16 +74,16 @@ fn below(
         let deeper =
             Within { above: within, object: within.map_or(structural, |within| within.object), step: Some(name) };
         let is_within = within.is_some() || structural.embedded && pintle_store::OBJECT.contains(&name.as_str());
-        below(property, below_it, is_within.then_some(&deeper), At::Key(&properties, name), steps, faults);
+        below(property, below_it, is_within.then_some(&deeper), At::Key(&properties, name), steps, errors);
     }
     if let (Some(schema), Some(items)) = (schema.get("items"), structural.items.as_deref()) {
         let deeper = within.map(|within| Within { above: Some(within), object: within.object, step: None });
-        below(schema, items, deeper.as_ref(), path.member("items"), steps, faults);
+        below(schema, items, deeper.as_ref(), path.member("items"), steps, errors);
     }
     if let (Some(schema), Some(Additional::Schema(additional))) =
         (schema.get("additionalProperties"), &structural.additional)
     {
-        below(schema, additional, None, path.member("additionalProperties"), steps, faults);
+        below(schema, additional, None, path.member("additionalProperties"), steps, errors);
     }
 }
 
@@ -96,7 +96,7 @@ struct Within<'a> {
 }
 
 /// The faults of a default that stands in metadata: of the object that it would be a part of.
-fn faults_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> FieldFaults {
+fn errors_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
     while let Some(Within { above, step, .. }) = at {
@@ -110,20 +110,20 @@ fn faults_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> Fiel
         object.set_default(key, value);
     }
     let why = match embedded::malformed(within.object, &object, At::Start("")) {
-        Some(fault) => fault.to_string(),
+        Some(error) => error.to_string(),
         None => {
             let told: Vec<_> =
-                embedded::faults(within.object, &object).into_iter().map(|fault| fault.to_string()).collect();
+                embedded::errors(within.object, &object).into_iter().map(|error| error.to_string()).collect();
             match told.len() {
-                0 => return FieldFaults::default(),
+                0 => return FieldErrors::default(),
                 1 => told.concat(),
                 _ => format!("[{}]", told.join(", ")),
             }
         }
     };
-    let mut faults = FieldFaults::default();
-    faults.tell(|| FieldFault::invalid(path, default, format!("must result in valid metadata: {why}")));
-    faults
+    let mut errors = FieldErrors::default();
+    errors.tell(|| FieldError::invalid(path, default, format!("must result in valid metadata: {why}")));
+    errors
 }
 
 /// What no metadata has is passed over in a default.
@@ -133,27 +133,27 @@ fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     known
 }
 
-fn unknown_fields(default: &Json, structural: &Structural, path: At<'_>) -> Option<FieldFault> {
+fn unknown_fields(default: &Json, structural: &Structural, path: At<'_>) -> Option<FieldError> {
     let mut pruned = default.clone();
     prune::prune_value(structural, &mut pruned);
-    (pruned != *default).then(|| FieldFault::invalid(path, default, "must not have unknown fields"))
+    (pruned != *default).then(|| FieldError::invalid(path, default, "must not have unknown fields"))
 }
 
 /// What is wrong with the objects that any other default holds.
-fn faults_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn errors_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {
-        Some(fault) => faults.push(fault),
+        Some(error) => errors.push(error),
         None => {
-            for mut fault in embedded::faults(structural, default) {
-                faults.tell(|| {
-                    fault.field = beneath(path, &fault.field);
-                    fault
+            for mut error in embedded::errors(structural, default) {
+                errors.tell(|| {
+                    error.field = beneath(path, &error.field);
+                    error
                 });
             }
         }
     }
-    faults
+    errors
 }
 
 fn beneath(path: At<'_>, field: &str) -> String {
@@ -179,16 +179,16 @@ mod tests {
     #[test]
     fn the_defaults_of_a_definition_take_the_steps_of_one_value_together() {
         let (mut patterns, mut steps) = (Patterns::default(), 60_000);
-        let mut faults = |count: usize| {
+        let mut errors = |count: usize| {
             // A match of each takes 13,000 steps.
             let text = format!("{}1", "a".repeat(1 << 12));
             let default = json!({"type": "string", "pattern": r"\pL{50}1", "default": text});
             let schema = object((0..count).map(|at| (format!("p{at}"), default.clone())));
             structure::all(&schema, "s", &mut patterns, &mut steps)
         };
-        assert_eq!(faults(4), FieldFaults::default());
-        let found = faults(1);
-        let told = found.iter().map(|fault| fault.to_string()).collect::<Vec<_>>();
+        assert_eq!(errors(4), FieldErrors::default());
+        let found = errors(1);
+        let told = found.iter().map(|error| error.to_string()).collect::<Vec<_>>();
         assert!(told.len() == 1 && told[0].contains("steps to validate"), "of another version: {told:?}");
     }
 
@@ -205,8 +205,8 @@ mod tests {
         let schemas = [PARTS, 4 * PARTS].map(|parts| (parts, nested(parts)));
         let checks = |parts: usize| {
             for (_, schema) in schemas.iter().filter(|(of, _)| *of == parts) {
-                let faults = structure::all(schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
-                assert_eq!(faults, FieldFaults::default());
+                let errors = structure::all(schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
+                assert_eq!(errors, FieldErrors::default());
             }
         };
         assert!(is_linear(PARTS, checks));

@@ -2,9 +2,9 @@
 
 /// An object, or what is reached by a path of its own below it: a subresource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Subresource {
     #[default]
-    Object,
+    None,
     Approval,
     Attach,
     Binding,
@@ -21,7 +21,7 @@ pub(crate) enum Part {
     Token,
 }
 
-impl Part {
+impl Subresource {
     const BELOW: [Self; 14] = [
         Self::Approval,
         Self::Attach,
@@ -42,9 +42,9 @@ impl Part {
     /// The part of that name, as it stands in paths; an empty one is the object itself.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
-            return Some(Self::Object);
+            return Some(Self::None);
         }
-        Self::BELOW.into_iter().find(|part| part.name() == name)
+        Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
     /// Whether answers go on for as long as somebody listens.
@@ -55,7 +55,7 @@ impl Part {
     /// Its name in paths and in `managedFields`; empty for the object itself.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Object => "",
+            Self::None => "",
             Self::Approval => "approval",
             Self::Attach => "attach",
             Self::Binding => "binding",

@@ -23,8 +23,8 @@ const WORKED_ON: usize = 4 << 20;
 /// bodies that are still coming, that which began first gives way, as its client has had the most time and not made use of it. So those
 /// who send slowly, or stop half-way, keep nobody out, and a burst of large ones keeps no small one out.
 #[derive(Debug)]
-pub(crate) struct BodyRoom {
-    kept: Mutex<RoomLeft>,
+pub(crate) struct BodyBudget {
+    kept: Mutex<BudgetLeft>,
     turns: Arc<Semaphore>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Unread {
 }
 
 #[derive(Debug)]
-struct RoomLeft {
+struct BudgetLeft {
     left: usize,
     /// What large bodies leave of that.
     for_small: usize,
@@ -58,11 +58,11 @@ struct Coming {
     _stays: oneshot::Sender<()>,
 }
 
-impl BodyRoom {
+impl BodyBudget {
     /// Room for so many bytes, and for an eighth more of small bodies.
     pub(crate) fn new(bytes: usize) -> Self {
         let for_small = bytes / 8;
-        let kept = RoomLeft { left: bytes.saturating_add(for_small), for_small, coming: BTreeMap::new(), next: 0 };
+        let kept = BudgetLeft { left: bytes.saturating_add(for_small), for_small, coming: BTreeMap::new(), next: 0 };
         Self { kept: Mutex::new(kept), turns: Arc::new(Semaphore::new(WORKED_ON)) }
     }
 
@@ -117,26 +117,26 @@ impl BodyRoom {
     fn begin(self: &Arc<Self>) -> Arriving {
         let (stays, gives_way) = oneshot::channel();
         let mut kept = self.lock();
-        let place = (true, kept.next);
+        let target = (true, kept.next);
         kept.next += 1;
-        kept.coming.insert(place, Coming { bytes: Vec::new(), _stays: stays });
-        Arriving { room: self.clone(), place, gives_way }
+        kept.coming.insert(target, Coming { bytes: Vec::new(), _stays: stays });
+        Arriving { room: self.clone(), target, gives_way }
     }
 
-    fn lock(&self) -> MutexGuard<'_, RoomLeft> {
+    fn lock(&self) -> MutexGuard<'_, BudgetLeft> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl RoomLeft {
+impl BudgetLeft {
     /// Adds to a body that is coming; none if it gives way. Answers its new place.
-    fn add(&mut self, place: Precedence, data: &[u8]) -> Option<Precedence> {
-        let mut coming = self.coming.remove(&place)?;
+    fn add(&mut self, target: Precedence, data: &[u8]) -> Option<Precedence> {
+        let mut coming = self.coming.remove(&target)?;
         let is_small = coming.bytes.len() + data.len() <= SMALL;
-        let place = (is_small, place.1);
+        let target = (is_small, target.1);
         let needed = data.len() + if is_small { 0 } else { self.for_small };
         while self.left < needed {
-            let first = self.coming.first_entry().filter(|first| *first.key() < place);
+            let first = self.coming.first_entry().filter(|first| *first.key() < target);
             let Some(first) = first else {
                 self.left += coming.bytes.len();
                 return None;
@@ -145,29 +145,29 @@ impl RoomLeft {
         }
         self.left -= data.len();
         coming.bytes.extend_from_slice(data);
-        self.coming.insert(place, coming);
-        Some(place)
+        self.coming.insert(target, coming);
+        Some(target)
     }
 }
 
 /// A body that is coming.
 struct Arriving {
-    room: Arc<BodyRoom>,
-    place: Precedence,
+    room: Arc<BodyBudget>,
+    target: Precedence,
     gives_way: oneshot::Receiver<()>,
 }
 
 impl Arriving {
     /// False if it gives way.
     fn add(&mut self, data: &[u8]) -> bool {
-        let place = self.room.lock().add(self.place, data);
-        self.place = place.unwrap_or(self.place);
-        place.is_some()
+        let target = self.room.lock().add(self.target, data);
+        self.target = target.unwrap_or(self.target);
+        target.is_some()
     }
 
     /// It has come.
     fn end(self) -> Result<Bytes, Unread> {
-        let coming = self.room.lock().coming.remove(&self.place).ok_or(Unread::NoRoom)?;
+        let coming = self.room.lock().coming.remove(&self.target).ok_or(Unread::NoRoom)?;
         Ok(Bytes::from_owner(Held { bytes: coming.bytes, room: self.room.clone() }))
     }
 }
@@ -175,7 +175,7 @@ impl Arriving {
 impl Drop for Arriving {
     fn drop(&mut self) {
         let mut kept = self.room.lock();
-        if let Some(coming) = kept.coming.remove(&self.place) {
+        if let Some(coming) = kept.coming.remove(&self.target) {
             kept.left += coming.bytes.len();
         }
     }
@@ -184,7 +184,7 @@ impl Drop for Arriving {
 /// A body that has come, and its room.
 struct Held {
     bytes: Vec<u8>,
-    room: Arc<BodyRoom>,
+    room: Arc<BodyBudget>,
 }
 
 impl Drop for Held {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     impl Sent {
-        async fn begin(room: &Arc<BodyRoom>, bytes: usize) -> Self {
+        async fn begin(room: &Arc<BodyBudget>, bytes: usize) -> Self {
             let (parts, received) = mpsc::unbounded_channel::<Bytes>();
             let frames = stream::unfold(received, async |mut received| {
                 let part = received.recv().await?;
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    fn left(room: &BodyRoom) -> usize {
+    fn left(room: &BodyBudget) -> usize {
         room.lock().left
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_the_large_ones_that_are_coming_the_oldest_gives_way() {
-        let room = Arc::new(BodyRoom::new(3 * LARGE));
+        let room = Arc::new(BodyBudget::new(3 * LARGE));
         let all = left(&room);
         let small = Sent::begin(&room, 10).await;
         let oldest = Sent::begin(&room, LARGE).await;
@@ -291,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_keep_no_small_one_out() {
-        let room = Arc::new(BodyRoom::new(8 * LARGE));
+        let room = Arc::new(BodyBudget::new(8 * LARGE));
         let mut served = Vec::new();
         while let Ok(body) = Sent::begin(&room, LARGE).await.end().await {
             served.push(body);
@@ -304,7 +304,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_large_or_goes_half_way_leaves_its_room() {
-        let room = Arc::new(BodyRoom::new(LARGEST_BODY));
+        let room = Arc::new(BodyBudget::new(LARGEST_BODY));
         let all = left(&room);
         let too_large = Sent::begin(&room, LARGEST_BODY).await;
         assert_eq!(left(&room), all - LARGEST_BODY);
@@ -319,7 +319,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_are_worked_on_a_few_at_a_time_in_the_order_of_their_coming() {
-        let room = BodyRoom::new(0);
+        let room = BodyBudget::new(0);
         let body = |bytes: usize| Bytes::from(vec![0; bytes]);
         let first = room.turn(body(WORKED_ON - LARGE)).await;
         let mut second = Box::pin(room.turn(body(2 * LARGE)));

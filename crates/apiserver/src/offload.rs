@@ -21,9 +21,9 @@ pub(crate) const ALWAYS: usize = usize::MAX;
 /// The steps that a server takes apart at once: as many as there are processors, since what is made on the way may take hundreds of times
 /// as much memory as what is worked on. Each has a processor to itself, or about, and none waits for another.
 #[derive(Clone, Debug)]
-pub(crate) struct StepTurns(Arc<Semaphore>);
+pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
-impl StepTurns {
+impl OffloadPermits {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(most())))
     }
@@ -34,7 +34,7 @@ fn most() -> usize {
 }
 
 /// Says that what follows, up to where it next waits for something, works on so many bytes. If these are many, it is done on a thread for
-/// such work once there is a turn for it, where it is part of something [`Movable`]; else where it is.
+/// such work once there is a turn for it, where it is part of something [`Offload`]; else where it is.
 ///
 /// Dropping it has no effect.
 pub(crate) async fn work_on(bytes: usize) {
@@ -46,7 +46,7 @@ pub(crate) async fn work_on(bytes: usize) {
             LEAVES.set(true);
             Poll::Pending
         }
-        StepAt::Apart | StepAt::Fixed => Poll::Ready(()),
+        StepAt::Offloaded | StepAt::Fixed => Poll::Ready(()),
     })
     .await;
 }
@@ -69,7 +69,7 @@ enum StepAt {
     Fixed,
     /// On a thread that others wait for.
     Here,
-    Apart,
+    Offloaded,
 }
 
 /// A future some steps of which may be taken on another thread: each that [`work_on`] says is long. For all else it stays where it is, so
@@ -78,25 +78,25 @@ enum StepAt {
 ///
 /// If it is dropped while such a step is taken, that is taken to its end, and what is left is dropped then; one that has not begun is not
 /// taken.
-pub(crate) struct Movable<T> {
-    state: MovableState<T>,
+pub(crate) struct Offload<T> {
+    state: OffloadState<T>,
     turns: PollSemaphore,
     /// Whether it waits for one of them.
     in_line: bool,
 }
 
-impl<T> fmt::Debug for Movable<T> {
+impl<T> fmt::Debug for Offload<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Movable").finish_non_exhaustive()
+        f.debug_struct("Offload").finish_non_exhaustive()
     }
 }
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-enum MovableState<T> {
+enum OffloadState<T> {
     Here(Work<T>),
     /// The step is taken as soon as there is a thread for it, which takes the work out.
-    Apart {
+    Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
     },
@@ -104,9 +104,9 @@ enum MovableState<T> {
     Over,
 }
 
-impl<T> Movable<T> {
-    pub(crate) fn new(turns: &StepTurns, work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { state: MovableState::Here(Box::pin(work)), turns: PollSemaphore::new(turns.0.clone()), in_line: false }
+impl<T> Offload<T> {
+    pub(crate) fn new(turns: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { state: OffloadState::Here(Box::pin(work)), turns: PollSemaphore::new(turns.0.clone()), in_line: false }
     }
 
     /// Answers with a turn, if it wants one and has it. One that wants none any more is not given one later.
@@ -127,25 +127,25 @@ impl<T> Movable<T> {
     }
 }
 
-impl<T: Send + 'static> Future for Movable<T> {
+impl<T: Send + 'static> Future for Offload<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         loop {
-            match std::mem::replace(&mut this.state, MovableState::Over) {
-                MovableState::Here(mut work) => {
+            match std::mem::replace(&mut this.state, OffloadState::Over) {
+                OffloadState::Here(mut work) => {
                     let (polled, leaves) = step(&mut work, StepAt::Here, context);
                     if polled.is_ready() {
                         return polled;
                     }
                     let Some(turn) = this.turn(leaves, context) else {
-                        this.state = MovableState::Here(work);
+                        this.state = OffloadState::Here(work);
                         return Poll::Pending;
                     };
                     this.state = leave(work, turn, context);
                 }
-                MovableState::Apart { work, step: mut taken } => {
+                OffloadState::Offloaded { work, step: mut taken } => {
                     let mut waiting = work.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(mut queued) = waiting.take() {
                         let (polled, leaves) = step(&mut queued, StepAt::Here, context);
@@ -153,42 +153,42 @@ impl<T: Send + 'static> Future for Movable<T> {
                             return polled;
                         }
                         if !leaves {
-                            this.state = MovableState::Here(queued);
+                            this.state = OffloadState::Here(queued);
                             return Poll::Pending;
                         }
                         *waiting = Some(queued);
                     }
                     drop(waiting);
                     let Poll::Ready(end) = Pin::new(&mut taken).poll(context) else {
-                        this.state = MovableState::Apart { work, step: taken };
+                        this.state = OffloadState::Offloaded { work, step: taken };
                         return Poll::Pending;
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
                         // What it waits for is to wake who asks now, who may be another than he who asked when it left.
-                        Ok(Some((work, Poll::Pending))) => this.state = MovableState::Here(work),
+                        Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Here(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The runtime ends, and what it runs with it.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
-                MovableState::Over => return Poll::Pending,
+                OffloadState::Over => return Poll::Pending,
             }
         }
     }
 }
 
 /// Has the next step of the work taken on a thread for such, if somebody still waits for it then.
-fn leave<T: Send + 'static>(work: Work<T>, turn: OwnedSemaphorePermit, context: &Context<'_>) -> MovableState<T> {
+fn leave<T: Send + 'static>(work: Work<T>, turn: OwnedSemaphorePermit, context: &Context<'_>) -> OffloadState<T> {
     let work = Arc::new(Mutex::new(Some(work)));
     let (waiting, waker) = (Arc::downgrade(&work), context.waker().clone());
     let step = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         let mut work = waiting.upgrade()?.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let (polled, _) = step(&mut work, StepAt::Apart, &mut Context::from_waker(&waker));
+        let (polled, _) = step(&mut work, StepAt::Offloaded, &mut Context::from_waker(&waker));
         Some((work, polled))
     });
-    MovableState::Apart { work, step }
+    OffloadState::Offloaded { work, step }
 }
 
 /// Takes one step; answers what came of it, and whether the next is to be taken apart.
@@ -223,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_step_is_taken_apart_and_the_next_one_is_not() {
-        let places = Movable::new(&StepTurns::new(), async {
+        let places = Offload::new(&OffloadPermits::new(), async {
             let mut places = vec![here()];
             work_on(LONG).await;
             places.push(here());
@@ -245,14 +245,14 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_movable_stays() {
         assert!(work_on(LONG + 1).now_or_never().is_some());
-        let panics = Movable::new(&StepTurns::new(), async { panic!("here") });
+        let panics = Offload::new(&OffloadPermits::new(), async { panic!("here") });
         assert!(tokio::spawn(panics).await.is_err_and(|error| error.is_panic()));
         assert!(work_on(LONG + 1).now_or_never().is_some(), "nor after a panic");
     }
 
     #[tokio::test]
     async fn a_panic_apart_is_one_of_who_waits() {
-        let panics = Movable::new(&StepTurns::new(), async {
+        let panics = Offload::new(&OffloadPermits::new(), async {
             work_on(LONG + 1).await;
             panic!("apart");
         });
@@ -263,12 +263,12 @@ mod tests {
     async fn no_more_steps_are_taken_apart_at_once_than_there_are_processors() {
         let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
         let (mut go, mut steps) = (Vec::new(), Vec::new());
-        let turns = StepTurns::new();
+        let turns = OffloadPermits::new();
         for _ in 0..=most() {
             let (end, wait) = std::sync::mpsc::channel::<()>();
             let begun = begun.clone();
             go.push(end);
-            steps.push(tokio::spawn(Movable::new(&turns, async move {
+            steps.push(tokio::spawn(Offload::new(&turns, async move {
                 work_on(LONG + 1).await;
                 begun.send(here()).expect("somebody counts");
                 wait.recv_timeout(Duration::from_secs(30)).is_err_and(|error| error == RecvTimeoutError::Disconnected)
@@ -294,8 +294,8 @@ mod tests {
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel();
         let (end, ended) = tokio::sync::oneshot::channel();
-        let turns = StepTurns::new();
-        let work = Movable::new(&turns, async move {
+        let turns = OffloadPermits::new();
+        let work = Offload::new(&turns, async move {
             work_on(LONG + 1).await;
             begun.send(()).expect("somebody waits");
             wait.recv_timeout(Duration::from_secs(30)).expect("a word");
@@ -318,14 +318,14 @@ mod tests {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();
         for no_turn in [false, true] {
             let runtime = runtime().expect("a runtime");
-            let (turns, taken) = (StepTurns::new(), Arc::new(AtomicBool::new(false)));
+            let (turns, taken) = (OffloadPermits::new(), Arc::new(AtomicBool::new(false)));
             let of_others = turns.0.clone().try_acquire_many_owned(if no_turn { most() as u32 } else { 0 });
             let (free, wait) = std::sync::mpsc::channel::<()>();
             let busy = runtime.spawn_blocking(move || wait.recv().is_err());
             let noted = taken.clone();
             let limited = |limit: Duration| {
                 let noted = noted.clone();
-                Movable::new(&turns, async move {
+                Offload::new(&turns, async move {
                     let long = async {
                         work_on(LONG + 1).await;
                         noted.store(true, Ordering::Relaxed);

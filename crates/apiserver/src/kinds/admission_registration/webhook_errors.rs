@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use crate::kinds::check::Check;
-use crate::kinds::label_selector::selector_faults;
-use crate::kinds::webhook_service::{service_faults, url_faults};
-use crate::validate::{FieldFault, FieldFaults, NameRule, name_faults};
+use crate::kinds::label_selector::selector_errors;
+use crate::kinds::webhook_service::{service_errors, url_errors};
+use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -16,48 +16,48 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
     let timeout =
         object.get("timeoutSeconds").filter(|timeout| !timeout.as_i64().is_some_and(|it| (1..=30).contains(&it)));
     let path = webhook.path("");
-    let selector = |field: &str| selector_faults(&object[field], &format!("{path}{field}"));
+    let selector = |field: &str| selector_errors(&object[field], &format!("{path}{field}"));
     let webhook = webhook
-        .also(domain_faults(object.text("/name"), &format!("{path}name")))
-        .each("rules", |rule, _| rule_faults(rule))
+        .also(domain_errors(object.text("/name"), &format!("{path}name")))
+        .each("rules", |rule, _| rule_errors(rule))
         .known("failurePolicy", &["Fail", "Ignore"])
         .known("matchPolicy", &["Equivalent", "Exact"])
         .refuse(!object.has("/sideEffects"), || {
-            FieldFault::required("sideEffects", "must specify one of None, NoneOnDryRun")
+            FieldError::required("sideEffects", "must specify one of None, NoneOnDryRun")
         })
         .known("sideEffects", &["None", "NoneOnDryRun"])
         .refuse(timeout.is_some(), || {
             let why = "the timeout value must be between 1 and 30 seconds";
-            FieldFault::invalid("timeoutSeconds", timeout.unwrap_or(&Json::Null), why)
+            FieldError::invalid("timeoutSeconds", timeout.unwrap_or(&Json::Null), why)
         })
         .also(selector("namespaceSelector"))
         .also(selector("objectSelector"));
     let webhook = if mutating { webhook.known("reinvocationPolicy", &["IfNeeded", "Never"]) } else { webhook };
     webhook
-        .also(client_faults(&object["clientConfig"], &format!("{path}clientConfig")))
-        .also(version_faults(object, &path))
+        .also(client_errors(&object["clientConfig"], &format!("{path}clientConfig")))
+        .also(version_errors(object, &path))
 }
 
-fn domain_faults(name: &str, field: &str) -> FieldFaults {
+fn domain_errors(name: &str, field: &str) -> FieldErrors {
     if name.is_empty() {
-        return FieldFaults::from([FieldFault::required(field, "")]);
+        return FieldErrors::from([FieldError::required(field, "")]);
     }
-    let mut why = name_faults(NameRule::Subdomain, name, false);
+    let mut why = name_errors(NameRule::Subdomain, name, false);
     if why.is_empty() && name.split('.').count() < 3 {
         why.push("should be a domain with at least three segments separated by dots".into());
     }
-    why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect()
+    why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect()
 }
 
-fn rule_faults(rule: Check<'_>) -> Check<'_> {
+fn rule_errors(rule: Check<'_>) -> Check<'_> {
     let rule = listed(rule, "operations", "operations").each("operations", |operation, _| {
         let value = operation.object();
         let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));
-        operation.refuse(!known, || FieldFault::unsupported("", value, OPERATIONS))
+        operation.refuse(!known, || FieldError::unsupported("", value, OPERATIONS))
     });
     let rule =
         listed(listed(rule, "apiGroups", "API groups"), "apiVersions", "API versions").each("apiVersions", there);
-    resource_faults(rule).known("scope", &["*", "Cluster", "Namespaced"])
+    resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
 /// A list with items, of which `*` stands alone.
@@ -65,34 +65,34 @@ fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let among = items.len() > 1 && items.iter().any(|item| item == "*");
-    rule.refuse(items.is_empty(), || FieldFault::required(field, "")).refuse(among, || {
-        FieldFault::invalid(field, value, format!("if '*' is present, must not specify other {what}"))
+    rule.refuse(items.is_empty(), || FieldError::required(field, "")).refuse(among, || {
+        FieldError::invalid(field, value, format!("if '*' is present, must not specify other {what}"))
     })
 }
 
 fn there(item: Check<'_>, _: usize) -> Check<'_> {
     let empty = item.object().is_empty();
-    item.refuse(empty, || FieldFault::required("", ""))
+    item.refuse(empty, || FieldError::required("", ""))
 }
 
 /// Resources with their subresources: what a pattern covers is not named beside it.
-fn resource_faults(rule: Check<'_>) -> Check<'_> {
+fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();
     let (mut whole, mut everywhere, mut plain) = (HashSet::new(), HashSet::new(), false);
-    let mut rule = rule.refuse(names.is_empty(), || FieldFault::required("resources", ""));
+    let mut rule = rule.refuse(names.is_empty(), || FieldError::required("resources", ""));
     for (at, name) in names.iter().enumerate() {
         let field = || format!("resources[{at}]");
         let Some((resource, part)) = name.split_once('/') else {
             if name.is_empty() {
-                rule = rule.refuse(true, || FieldFault::required(field(), ""));
+                rule = rule.refuse(true, || FieldError::required(field(), ""));
             } else {
                 plain = *name != "*";
             }
             continue;
         };
         let covered = |pattern: String| {
-            FieldFault::invalid_text(field(), name, format!("if '{pattern}' is present, must not specify {name}"))
+            FieldError::invalid_text(field(), name, format!("if '{pattern}' is present, must not specify {name}"))
         };
         rule = rule
             .refuse(whole.contains(resource), || covered(format!("{resource}/*")))
@@ -107,42 +107,42 @@ fn resource_faults(rule: Check<'_>) -> Check<'_> {
     let all = names.len() > 1 && names.contains(&"*/*");
     let any = names.contains(&"*") && plain;
     rule.refuse(all, || {
-        FieldFault::invalid("resources", value, "if '*/*' is present, must not specify other resources")
+        FieldError::invalid("resources", value, "if '*/*' is present, must not specify other resources")
     })
     .refuse(any, || {
         let why = "if '*' is present, must not specify other resources without subresources";
-        FieldFault::invalid("resources", value, why)
+        FieldError::invalid("resources", value, why)
     })
 }
 
-fn client_faults(client: &Json, path: &str) -> FieldFaults {
+fn client_errors(client: &Json, path: &str) -> FieldErrors {
     match (client.has("/url"), client.has("/service")) {
-        (true, false) => url_faults(client.text("/url"), &format!("{path}.url")),
-        (false, true) => service_faults(&client["service"], &format!("{path}.service")),
-        _ => FieldFaults::from([FieldFault::required(path, "exactly one of url or service is required")]),
+        (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),
+        (false, true) => service_errors(&client["service"], &format!("{path}.service")),
+        _ => FieldErrors::from([FieldError::required(path, "exactly one of url or service is required")]),
     }
 }
 
 /// The versions of reviews that the webhook understands: labels, each once, one of them known to this server.
-fn version_faults(webhook: &Json, path: &str) -> FieldFaults {
+fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();
     if versions.is_empty() {
-        return FieldFaults::from([FieldFault::required(field, "must specify one of v1, v1beta1")]);
+        return FieldErrors::from([FieldError::required(field, "must specify one of v1, v1beta1")]);
     }
-    let (mut faults, mut seen) = (FieldFaults::default(), HashSet::new());
+    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, version) in versions.iter().enumerate() {
         let at = format!("{field}[{at}]");
         if !seen.insert(*version) {
-            faults.push(FieldFault::invalid_text(at, version, "duplicate version"));
+            errors.push(FieldError::invalid_text(at, version, "duplicate version"));
             continue;
         }
-        let why = name_faults(NameRule::OldLabel, version, false);
-        faults.extend(why.iter().map(|why| FieldFault::invalid_text(at.as_str(), version, why)));
+        let why = name_errors(NameRule::OldLabel, version, false);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(at.as_str(), version, why)));
     }
     if !versions.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
         let why = "must include at least one of v1, v1beta1";
-        faults.push(FieldFault::invalid(field, &webhook["admissionReviewVersions"], why));
+        errors.push(FieldError::invalid(field, &webhook["admissionReviewVersions"], why));
     }
-    faults
+    errors
 }

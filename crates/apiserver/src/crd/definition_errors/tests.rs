@@ -8,8 +8,8 @@ use crate::crd::validator::MOST_STEPS;
 
 #[track_caller]
 fn check(schema: Json, expected: &[&str]) {
-    let faults = structure::all(&schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
-    let mut told: Vec<_> = faults.into_iter().map(|fault| fault.to_string()).collect();
+    let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
+    let mut told: Vec<_> = errors.into_iter().map(|error| error.to_string()).collect();
     told.sort();
     assert_eq!(told, expected, "{schema}");
 }

@@ -7,7 +7,7 @@ use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
 use crate::crd::validator::MOST_STEPS;
 use crate::object::doubles;
-use crate::validate::{FaultReason, FieldFault, FieldFaults, NameRule, is_printable, name_faults};
+use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -18,43 +18,43 @@ const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
 /// The faults of all versions.
-pub(super) fn all(object: &Json) -> FieldFaults {
+pub(super) fn all(object: &Json) -> FieldErrors {
     let versions: Vec<&Json> = object.list("/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
-        return FieldFaults::from([FieldFault::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
+        return FieldErrors::from([FieldError::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
     }
-    let mut faults = FieldFaults::default();
+    let mut errors = FieldErrors::default();
     for (at, version) in versions.iter().enumerate() {
         let name = version.text("/name");
         let path = format!("spec.versions[{at}]");
-        faults.extend(name_fault(&format!("{path}.name"), name));
-        faults.extend(deprecation(version, &path));
+        errors.extend(name_error(&format!("{path}.name"), name));
+        errors.extend(deprecation(version, &path));
     }
     let names: Vec<_> = versions.iter().map(|version| version.text("/name")).collect();
     let all = object["spec"]["versions"].clone();
     if doubles(names.iter()).contains(&true) {
-        faults.push(FieldFault::invalid("spec.versions", &all, "must contain unique version names"));
+        errors.push(FieldError::invalid("spec.versions", &all, "must contain unique version names"));
     }
     if versions.iter().filter(|version| version.is_true("/storage")).count() != 1 {
-        faults.push(FieldFault::invalid(
+        errors.push(FieldError::invalid(
             "spec.versions",
             &all,
             "must have exactly one version marked as storage version",
         ));
     }
-    faults.extend(names.first().filter(|first| !first.is_empty()).and_then(|first| name_fault("spec.version", first)));
-    faults.extend(parts(&versions));
-    faults
+    errors.extend(names.first().filter(|first| !first.is_empty()).and_then(|first| name_error("spec.version", first)));
+    errors.extend(parts(&versions));
+    errors
 }
 
-fn name_fault(field: &str, name: &str) -> Option<FieldFault> {
-    let why = name_faults(NameRule::OldLabel, name, false);
-    (!why.is_empty()).then(|| FieldFault::invalid_text(field, name, why.join(",")))
+fn name_error(field: &str, name: &str) -> Option<FieldError> {
+    let why = name_errors(NameRule::OldLabel, name, false);
+    (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
 /// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
-fn parts(versions: &[&Json]) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn parts(versions: &[&Json]) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
     let each = |pointer: &'static str, hoisted: &str, own: &str| {
         let hoist = same(pointer);
@@ -67,27 +67,27 @@ fn parts(versions: &[&Json]) -> FieldFaults {
     const SCHEMA: &str = "/schema/openAPIV3Schema";
     for (at, version) in versions.iter().enumerate() {
         if !version.has(SCHEMA) {
-            faults.push(FieldFault::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
+            errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
     let (mut patterns, mut steps) = (Patterns::default(), MOST_STEPS);
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
         if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
-            faults.extend(structure::all(schema, &path, &mut patterns, &mut steps));
+            errors.extend(structure::all(schema, &path, &mut patterns, &mut steps));
         }
     }
     for (version, path) in each("/subresources", "spec.subresources", "subresources") {
-        faults.extend(scale(version, &path));
+        errors.extend(scale(version, &path));
     }
     if versions.len() > 1 && same(SCHEMA) && !same("/selectableFields") {
         let with = versions.iter().enumerate().filter(|(_, version)| version.has("/selectableFields"));
         let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
-        faults.extend(
-            with.map(|(at, _)| FieldFault::invalid_text(format!("spec.versions[{at}].selectableFields"), "", why)),
+        errors.extend(
+            with.map(|(at, _)| FieldError::invalid_text(format!("spec.versions[{at}].selectableFields"), "", why)),
         );
     } else {
         for (version, path) in each("/selectableFields", "spec.selectableFields", "selectableFields") {
-            faults.extend(selectable(version, &path));
+            errors.extend(selectable(version, &path));
         }
     }
     for (version, path) in
@@ -95,16 +95,16 @@ fn parts(versions: &[&Json]) -> FieldFaults {
     {
         let count = version.list("/additionalPrinterColumns").count();
         if count > COLUMNS_AT_MOST {
-            faults.push(FieldFault::too_many(path.as_str(), count, COLUMNS_AT_MOST));
+            errors.push(FieldError::too_many(path.as_str(), count, COLUMNS_AT_MOST));
         }
         for (at, column) in version.list("/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
-            faults.extend(one_column(column, &format!("{path}[{at}]")));
+            errors.extend(one_column(column, &format!("{path}[{at}]")));
         }
     }
-    faults
+    errors
 }
 
-fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
+fn deprecation(version: &Json, path: &str) -> Option<FieldError> {
     let text = version.get("deprecationWarning")?.as_str()?;
     let why = match () {
         () if !version.is_true("/deprecated") => "can only be set for deprecated versions".into(),
@@ -115,13 +115,13 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldFault> {
             format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
         }
     };
-    Some(FieldFault::invalid_text(format!("{path}.deprecationWarning"), text, why))
+    Some(FieldError::invalid_text(format!("{path}.deprecationWarning"), text, why))
 }
 
-fn scale(version: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn scale(version: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if !version.has("/subresources/scale") {
-        return faults;
+        return errors;
     }
     let parts: [(&str, bool, &[&str], &str); 3] = [
         ("specReplicasPath", true, &[".spec."], "should be a json path under .spec"),
@@ -131,41 +131,41 @@ fn scale(version: &Json, path: &str) -> FieldFaults {
     for (key, required, places, why) in parts {
         let field = format!("{path}.scale.{key}");
         match version.text(&format!("/subresources/scale/{key}")) {
-            "" if required => faults.push(FieldFault::required(field, "")),
+            "" if required => errors.push(FieldError::required(field, "")),
             "" => {}
             text if !text.starts_with('.') => {
-                faults.push(FieldFault::invalid_text(field, text, "must be a simple json path starting with ."));
+                errors.push(FieldError::invalid_text(field, text, "must be a simple json path starting with ."));
             }
             text if !places.iter().any(|place| text.starts_with(place)) => {
-                faults.push(FieldFault::invalid_text(field, text, why))
+                errors.push(FieldError::invalid_text(field, text, why))
             }
             _ => {}
         }
     }
-    faults
+    errors
 }
 
-fn one_column(column: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn one_column(column: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
     if column.text("/name").is_empty() {
-        faults.push(FieldFault::required(format!("{path}.name"), ""));
+        errors.push(FieldError::required(format!("{path}.name"), ""));
     }
     match column.text("/type") {
-        "" => faults.push(FieldFault::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
+        "" => errors.push(FieldError::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
         text if !COLUMN_TYPES.contains(&text) => {
-            faults.push(FieldFault::invalid_text(format!("{path}.type"), text, one_of(COLUMN_TYPES)));
+            errors.push(FieldError::invalid_text(format!("{path}.type"), text, one_of(COLUMN_TYPES)));
         }
         _ => {}
     }
     let format = column.text("/format");
     if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
-        faults.push(FieldFault::invalid_text(format!("{path}.format"), format, one_of(COLUMN_FORMATS)));
+        errors.push(FieldError::invalid_text(format!("{path}.format"), format, one_of(COLUMN_FORMATS)));
     }
     match column.text("/jsonPath") {
-        "" => faults.push(FieldFault::required(format!("{path}.JSONPath"), "")),
+        "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
         text if !text.starts_with('.') => {
-            faults.push(FieldFault::invalid_text(
+            errors.push(FieldError::invalid_text(
                 format!("{path}.JSONPath"),
                 text,
                 "must be a simple json path starting with .",
@@ -173,34 +173,34 @@ fn one_column(column: &Json, path: &str) -> FieldFaults {
         }
         _ => {}
     }
-    faults
+    errors
 }
 
-fn selectable(version: &Json, path: &str) -> FieldFaults {
-    let mut faults = FieldFaults::default();
+fn selectable(version: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
     let doubles = doubles(fields.iter());
     for (at, text) in fields.iter().enumerate() {
         let field = format!("{path}[{at}].jsonPath");
-        let invalid = |why: &str| FieldFault::invalid_text(field.as_str(), text, why);
+        let invalid = |why: &str| FieldError::invalid_text(field.as_str(), text, why);
         if text.is_empty() {
-            faults.push(FieldFault::required(field, ""));
+            errors.push(FieldError::required(field, ""));
         } else if doubles[at] {
-            faults.push(FieldFault::duplicate(field, &Json::from(*text)));
+            errors.push(FieldError::duplicate(field, &Json::from(*text)));
         } else if !text.starts_with(['.', '[']) {
             let start = text.split(['.', '[']).next().unwrap_or_default();
-            faults.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
+            errors.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
         } else if json_path::parse(text)
             .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Hop::Member(_))))
         {
-            faults.push(invalid("is an invalid path: array notation is not allowed"));
+            errors.push(invalid("is an invalid path: array notation is not allowed"));
         } else {
             match declared(version, text) {
-                None => faults.push(invalid("is an invalid path: does not refer to a valid field")),
+                None => errors.push(invalid("is an invalid path: does not refer to a valid field")),
                 Some(schema) if !["string", "boolean", "integer"].contains(&schema.text("/type")) => {
                     let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
                                are allowed.";
-                    faults.push(invalid(why));
+                    errors.push(invalid(why));
                 }
                 Some(_) => {}
             }
@@ -208,9 +208,9 @@ fn selectable(version: &Json, path: &str) -> FieldFaults {
     }
     if fields.len() > SELECTABLE_AT_MOST {
         let message = format!("Too many: {}: must have at most {SELECTABLE_AT_MOST} items", fields.len());
-        faults.push(FieldFault::new(FaultReason::TooMany, path, message));
+        errors.push(FieldError::new(FieldErrorType::TooMany, path, message));
     }
-    faults
+    errors
 }
 
 /// The schema of a field, which metadata do not have.

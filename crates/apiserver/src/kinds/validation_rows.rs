@@ -1,4 +1,4 @@
-//! What a real kube-apiserver 1.36.1 finds wrong with one field of an object, row by row, of some kinds: `fault_rows.txt` has a whole
+//! What a real kube-apiserver 1.36.1 finds wrong with one field of an object, row by row, of some kinds: `validation_rows.txt` has a whole
 //! object of a kind, then what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their
 //! order, or a dash.
 
@@ -7,10 +7,10 @@ use pintle_json::Json;
 use super::Kinds;
 use super::tests::{Empty, context};
 
-const ROWS: &str = include_str!("fault_rows.txt");
+const ROWS: &str = include_str!("validation_rows.txt");
 
 #[test]
-fn each_row_of_a_field_has_the_faults_that_a_real_server_tells() {
+fn each_row_of_a_field_has_the_errors_that_a_real_server_tells() {
     let (mut kind, mut whole) = (None, Json::Null);
     let mut lines = ROWS.lines().filter(|line| !line.starts_with("//"));
     let mut rows = 0;
@@ -30,13 +30,13 @@ fn each_row_of_a_field_has_the_faults_that_a_real_server_tells() {
         holder.expect("what holds the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
         kind.strategy.defaults(&mut object);
         kind.strategy.prepare_for_create(&context(&Empty), &mut object);
-        let faults = kind.strategy.validate_create(&object);
+        let errors = kind.strategy.validate_create(&object);
         let told = |reason: &str| reason["FieldValue".len()..].to_owned();
         let found: Vec<_> =
-            faults.iter().map(|fault| format!("{} {}", told(fault.reason.as_str()), fault.field)).collect();
+            errors.iter().map(|error| format!("{} {}", told(error.reason.as_str()), error.field)).collect();
         let wanted = lines.next().expect("the faults").trim();
         let wanted = if wanted == "-" { "" } else { wanted };
-        assert_eq!(found.join(", "), wanted, "{}: {line}: {faults:?}", kind.kind);
+        assert_eq!(found.join(", "), wanted, "{}: {line}: {errors:?}", kind.kind);
         rows += 1;
     }
     assert!(rows > 220, "{rows}");
