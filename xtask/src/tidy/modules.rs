@@ -10,7 +10,7 @@ const SRC: &str = "crates/apiserver/src";
 /// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
     &["verb"],
-    &["apart", "audit", "clock", "config", "faults", "metrics", "object", "shared_map", "wait"],
+    &["audit", "clock", "config", "faults", "metrics", "object", "offload", "shared_map", "wait"],
     &["selector", "store", "validate"],
     &["failure", "health"],
     &["request"],
