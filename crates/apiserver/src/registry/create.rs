@@ -19,6 +19,8 @@ use crate::store::{Expect, Present, Refused, Stored};
 
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
+/// How many attempts of a create may lose an address or a port to another object.
+const CLAIM_TRIES: usize = 64;
 
 /// An object that is about to be created, as the phases that precede its name left it.
 #[derive(Clone)]
@@ -35,7 +37,7 @@ impl Registry {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
         let generate = metadata::name(&received.object).is_empty() && !base.is_empty();
-        let mut names = 0;
+        let (mut names, mut taken_claims) = (0, 0);
         loop {
             let mut new = received.object.clone();
             if generate {
@@ -50,8 +52,14 @@ impl Registry {
                         return Err(taken(&target.kind.resource(), &named.name, &base, found.as_deref()));
                     }
                 }
+                Err(Refused::Taken) if taken_claims == CLAIM_TRIES => {
+                    return Err(Failure::modified(&target.kind.resource(), &named.name));
+                }
                 // The namespace, the definition, a quota or a claim has changed since it was checked: check it again.
-                Err(Refused::Taken | Refused::Moved) => self.check_is_open(&named)?,
+                Err(refused) => {
+                    taken_claims += usize::from(matches!(refused, Refused::Taken));
+                    self.check_is_open(&named)?;
+                }
             }
         }
     }

@@ -209,3 +209,17 @@ async fn protocols_of_one_port_share_that_of_the_nodes_and_other_ports_do_not() 
     let refused = call(&server, Method::POST, SERVICES, service).await;
     assert_eq!(refused.body["details"]["causes"][0]["field"], "spec.ports[1].nodePort", "{:?}", refused.body);
 }
+
+#[tokio::test]
+async fn external_name_service_may_repeat_a_node_port() {
+    let server = server().await;
+    let ports = json!([{"port": 80, "nodePort": 31000}]);
+    create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
+    let external = json!({"type": "ExternalName", "externalName": "a.example", "ports": ports});
+    let repeated = create(&server, "b", external).await;
+    assert_eq!(node_ports(&repeated), [31000]);
+    // It holds no claim: deleting it does not free the port of the other Service.
+    assert_eq!(call(&server, Method::DELETE, &format!("{SERVICES}/b"), Json::Null).await.code, 200);
+    let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
+    assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);
+}

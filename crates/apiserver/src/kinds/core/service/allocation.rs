@@ -35,10 +35,15 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
+/// Returns the cluster IPs and node ports that no other Service may have: those that the type of the Service uses.
 pub(super) fn claims(service: &Json) -> Vec<String> {
+    if service.text("/spec/type") == "ExternalName" {
+        return Vec::new();
+    }
     let addresses: BTreeSet<IpAddr> = addresses(service).collect();
-    let ports: BTreeSet<i64> = node_ports(service).chain(health_check_port(service)).collect();
+    let node_ports = node_ports(service).filter(|_| wants_node_ports(service));
+    let health_check = health_check_port(service).filter(|_| needs_health_check(&service["spec"]));
+    let ports: BTreeSet<i64> = node_ports.chain(health_check).collect();
     addresses.into_iter().map(address_claim).chain(ports.into_iter().map(node_port_claim)).collect()
 }
 
