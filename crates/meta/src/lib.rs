@@ -37,6 +37,8 @@ mod condition;
 mod dynamic;
 mod error;
 mod group_resource;
+#[cfg(feature = "schemars")]
+mod json_schema;
 mod key;
 mod list;
 mod null;

@@ -45,6 +45,7 @@
 //!
 //! # The crates
 //!
+//! - **Defining**: [`crd`] makes CustomResourceDefinitions of your structs.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
 //! - **Caching**: [`informer`] keeps a live, indexed copy of objects. [`delta_fifo`] is the queue below it.
@@ -78,7 +79,7 @@
 //! |---|---|
 //! | `Client::try_default`, `Config::infer` | [`Cluster::infer`]; a client alone: [`Cluster::client`] |
 //! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
-//! | `#[derive(CustomResource)]` | your own struct and one line of [`meta::resource!`] |
+//! | `#[derive(CustomResource)]` | `#[derive(Resource)]` on your own struct of metadata, spec and status: [`crd`]; without a schema one line of [`meta::resource!`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
 //! | `Patch::Apply` with `PatchParams::apply("me").force()` | [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |
@@ -140,6 +141,8 @@ facade! {
     #[cfg(feature = "apiserver")]
     apiserver: pintle_apiserver;
     controller: pintle_controller;
+    #[cfg(feature = "crd")]
+    crd: pintle_crd;
     delta_fifo: pintle_delta_fifo;
     events: pintle_events;
     #[cfg(feature = "schema")]

@@ -5,6 +5,8 @@ pub use pintle_controller::{
     Action, Cleanup, Controller, ControllerConfig, Finalizer, Kind, Manager, ManagerConfig, ManagerStatus,
     ReconcileError, ReconcileRequest, Reconciler, Trigger,
 };
+#[cfg(feature = "crd")]
+pub use pintle_crd::{CustomResource, CustomResourceDefinition, Resource};
 pub use pintle_events::{EventRecorder, EventType};
 pub use pintle_informer::{InformerConfig, Lister, ReflectorConfig, ResourceEvent, SharedInformer};
 pub use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElectionConfig, Leadership, TermEnd};

@@ -9,8 +9,9 @@ use super::Finding;
 
 /// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
-    &["pintle-delta-fifo", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
+    &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
+        "pintle-crd",
         "pintle-events",
         "pintle-informer",
         "pintle-kubeconfig",
@@ -45,7 +46,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
 const SERVER: &str = "client and server must not share a mistake";
 
 /// Crates without Kubernetes and without an async runtime.
-const PLAIN: &[&str] = &["pintle-delta-fifo", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
+const PLAIN: &[&str] =
+    &["pintle-delta-fifo", "pintle-derive", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
 
 pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut Vec<Finding>) -> anyhow::Result<()> {

@@ -10,6 +10,7 @@ mod cluster;
 mod controller;
 mod coordinated;
 mod custom_resource;
+mod definitions;
 mod election;
 mod events;
 mod handles;

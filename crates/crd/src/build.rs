@@ -1,0 +1,112 @@
+//! The definition of a custom resource.
+
+use pintle_meta::{Resource, Scope};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::columns;
+use crate::declaration::Declaration;
+use crate::definition::CustomResourceDefinition;
+use crate::structural::structural;
+
+/// A resource that is defined by a CustomResourceDefinition. `#[derive(Resource)]` implements it; the page of this crate has an example.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no CustomResourceDefinition",
+    note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
+)]
+pub trait CustomResource: Resource + JsonSchema {
+    /// The declarations besides those of [`Resource`].
+    const DECLARATION: Declaration;
+
+    /// Returns the CustomResourceDefinition of this version.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the type has no structural schema, or if a column or the scale subresource names a field that the schema does not have. The
+    /// result depends on nothing but the type, so a test that calls it once is enough.
+    fn crd() -> CustomResourceDefinition {
+        match build::<Self>() {
+            Ok(definition) => definition,
+            Err(why) => panic!("{} has no CustomResourceDefinition: {why}", std::any::type_name::<Self>()),
+        }
+    }
+}
+
+fn build<T: CustomResource + ?Sized>() -> Result<CustomResourceDefinition, String> {
+    let (resource, declared) = (T::api_resource(), T::DECLARATION);
+    let group = &resource.group_version.group;
+    let mut names = json!({
+        "kind": resource.kind,
+        "listKind": format!("{}List", resource.kind),
+        "plural": resource.plural,
+        "singular": declared.singular,
+    });
+    for (key, all) in [("shortNames", declared.short_names), ("categories", declared.categories)] {
+        if !all.is_empty() {
+            names[key] = all.into();
+        }
+    }
+    let scope = match resource.scope {
+        Scope::Namespaced => "Namespaced",
+        Scope::Cluster => "Cluster",
+    };
+    let version = version::<T>(&resource.group_version.version)?;
+    let spec = json!({"group": group, "names": names, "scope": scope, "versions": [version]});
+    Ok(CustomResourceDefinition::new(&format!("{}.{group}", resource.plural), spec))
+}
+
+fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
+    let declared = T::DECLARATION;
+    let schema = schema::<T>()?;
+    let mut version = json!({"name": name, "served": declared.is_served, "storage": declared.is_stored});
+    if declared.is_deprecated {
+        version["deprecated"] = true.into();
+    }
+    if let Some(warning) = declared.deprecation_warning {
+        version["deprecationWarning"] = warning.into();
+    }
+    let columns = columns::columns(declared.columns, &schema)?;
+    if !columns.is_empty() {
+        version["additionalPrinterColumns"] = columns.into();
+    }
+    if declared.has_status {
+        version["subresources"]["status"] = json!({});
+    }
+    if let Some(scale) = declared.scale {
+        version["subresources"]["scale"] = columns::scale(scale, &schema)?.into();
+    }
+    if !declared.selectable_fields.is_empty() {
+        let fields = declared.selectable_fields.iter().map(|path| match columns::find(path, &schema) {
+            Some(_) => Ok(json!({ "jsonPath": path })),
+            None => Err(format!("the selectable field {path} is not in the schema")),
+        });
+        version["selectableFields"] = fields.collect::<Result<Vec<_>, _>>()?.into();
+    }
+    version["schema"] = json!({ "openAPIV3Schema": schema });
+    Ok(version)
+}
+
+/// Returns the schema of the whole object. The server checks `apiVersion`, `kind` and `metadata` itself.
+fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
+    let mut schema = structural::<T>().map_err(|error| error.to_string())?;
+    schema.remove("title");
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name != "metadata");
+        if required.is_empty() {
+            schema.remove("required");
+        }
+    }
+    let mut schema = Value::Object(schema);
+    for name in ["apiVersion", "kind"] {
+        schema["properties"][name] = json!({"type": "string"});
+    }
+    schema["properties"]["metadata"] = json!({"type": "object"});
+    if !T::DECLARATION.rules.is_empty() {
+        let rules = T::DECLARATION.rules.iter().map(|(rule, message)| match message {
+            Some(message) => json!({"rule": rule, "message": message}),
+            None => json!({ "rule": rule }),
+        });
+        schema["x-kubernetes-validations"] = rules.collect();
+    }
+    Ok(schema)
+}

@@ -1,0 +1,141 @@
+//! Printer columns, and the schema at a JSON path.
+
+use serde_json::{Map, Value, json};
+
+use crate::declaration::Column;
+
+const AGE: &str = ".metadata.creationTimestamp";
+
+/// Returns the columns of a definition. kubectl shows the age only if a definition has no columns, so it is added to those that lack it.
+pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
+    let age =
+        Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
+    let has_age = declared.is_empty() || declared.iter().any(|column| column.json_path == AGE);
+    declared.iter().chain((!has_age).then_some(&age)).map(|column| written(column, schema)).collect()
+}
+
+fn written(column: &Column, schema: &Value) -> Result<Value, String> {
+    let column_type = match column.column_type {
+        Some(given) => given,
+        None => inferred(column.json_path, schema).map_err(|why| format!("the column {:?}: {why}", column.name))?,
+    };
+    let mut written = json!({"name": column.name, "type": column_type, "jsonPath": column.json_path});
+    let options = [("format", column.format.map(Value::from)), ("description", column.description.map(Value::from))];
+    let priority = ("priority", (column.priority != 0).then(|| column.priority.into()));
+    for (name, value) in options.into_iter().chain([priority]) {
+        if let Some(value) = value {
+            written[name] = value;
+        }
+    }
+    Ok(written)
+}
+
+fn inferred(path: &str, schema: &Value) -> Result<&'static str, String> {
+    if path == AGE {
+        return Ok("date");
+    }
+    if path.starts_with(".metadata.") {
+        return Ok("string");
+    }
+    let found = find(path, schema).ok_or_else(|| format!("{path} is not in the schema"))?;
+    match (found["type"].as_str(), found["format"].as_str()) {
+        (Some("string"), Some("date-time")) => Ok("date"),
+        (Some("string"), _) => Ok("string"),
+        (Some("integer"), _) => Ok("integer"),
+        (Some("number"), _) => Ok("number"),
+        (Some("boolean"), _) => Ok("boolean"),
+        _ if found["x-kubernetes-int-or-string"] == true => Ok("string"),
+        _ => Err(format!("{path} is not a scalar; add `type = \"string\"`")),
+    }
+}
+
+/// Returns the schema of the values that a JSON path selects.
+pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
+    segments(path)?.into_iter().try_fold(schema, |schema, segment| match segment {
+        Segment::Items => schema.get("items"),
+        Segment::Field(name) => {
+            schema.get("properties").and_then(|all: &'a Value| all.get(name.as_str())).or_else(|| {
+                let rest = schema.get("additionalProperties")?;
+                rest.is_object().then_some(rest)
+            })
+        }
+    })
+}
+
+enum Segment {
+    Field(String),
+    /// An index, a filter or a wildcard in brackets.
+    Items,
+}
+
+/// Splits a path such as `.spec.list[?(@.type=="a.b")].name`. In names, a backslash escapes a dot.
+fn segments(path: &str) -> Option<Vec<Segment>> {
+    let (mut found, mut rest) = (Vec::new(), path);
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            rest = &inner[inner.find(']')? + 1..];
+            found.push(Segment::Items);
+            continue;
+        }
+        let mut name = String::new();
+        let mut letters = rest.strip_prefix('.')?.char_indices();
+        rest = loop {
+            match letters.next() {
+                Some((_, '\\')) => name.extend(letters.next().map(|(_, escaped)| escaped)),
+                Some((at, '.' | '[')) => break &rest[at + 1..],
+                Some((_, letter)) => name.push(letter),
+                None => break "",
+            }
+        };
+        found.push(Segment::Field(name));
+    }
+    Some(found)
+}
+
+/// Returns the scale subresource of a definition.
+pub(crate) fn scale(scale: crate::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
+    let paths = [
+        ("specReplicasPath", Some(scale.spec_replicas)),
+        ("statusReplicasPath", Some(scale.status_replicas)),
+        ("labelSelectorPath", scale.label_selector),
+    ];
+    let paths = paths.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    paths
+        .map(|(name, path)| match find(path, schema) {
+            Some(_) => Ok((name.to_owned(), Value::from(path))),
+            None => Err(format!("the scale subresource: {path} is not in the schema")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn type_of_a_column_is_read_from_the_schema() {
+        let schema = json!({"type": "object", "properties": {"status": {"properties": {
+            "at": {"type": "string", "format": "date-time"},
+            "port": {"x-kubernetes-int-or-string": true},
+            "conditions": {"type": "array", "items": {"properties": {"status": {"type": "string"}}}},
+            "a.b": {"type": "boolean"},
+            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        }}}});
+        for (path, expected) in [
+            (".status.at", Ok("date")),
+            (".status.port", Ok("string")),
+            (".status.conditions[?(@.type==\"Ready\")].status", Ok("string")),
+            (".status.conditions[0].status", Ok("string")),
+            (".status.a\\.b", Ok("boolean")),
+            (".status.counts.any", Ok("integer")),
+            (".metadata.labels.app", Ok("string")),
+            (".status.conditions", Err(".status.conditions is not a scalar; add `type = \"string\"`")),
+            (".status.absent", Err(".status.absent is not in the schema")),
+            ("status.at", Err("status.at is not in the schema")),
+        ] {
+            assert_eq!(inferred(path, &schema), expected.map_err(String::from), "{path}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the attributes of a custom resource declare.
+
+/// The declarations of a custom resource besides its group, version, kind, plural and scope, which
+/// [`Resource`](pintle_meta::Resource) has. `#[derive(Resource)]` fills it from the attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// The singular, for kubectl.
+    pub singular: &'static str,
+    /// The short names, for kubectl.
+    pub short_names: &'static [&'static str],
+    /// The categories, for kubectl.
+    pub categories: &'static [&'static str],
+    /// Whether the status is a subresource.
+    pub has_status: bool,
+    /// The scale subresource.
+    pub scale: Option<Scale>,
+    /// The printer columns.
+    pub columns: &'static [Column],
+    /// The JSON paths of fields for field selectors.
+    pub selectable_fields: &'static [&'static str],
+    /// CEL rules on the whole object, each with its message.
+    pub rules: &'static [(&'static str, Option<&'static str>)],
+    /// Whether clients get a warning.
+    pub is_deprecated: bool,
+    /// The warning; if `None`, kube-apiserver's own.
+    pub deprecation_warning: Option<&'static str>,
+    /// Whether the version is served.
+    pub is_served: bool,
+    /// Whether objects are stored in this version. One version of each definition is stored.
+    pub is_stored: bool,
+}
+
+/// The JSON paths of the scale subresource.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// The path of the desired number of replicas, below `.spec`.
+    pub spec_replicas: &'static str,
+    /// The path of the observed number of replicas, below `.status`.
+    pub status_replicas: &'static str,
+    /// The path of the label selector as a string. A HorizontalPodAutoscaler needs it.
+    pub label_selector: Option<&'static str>,
+}
+
+/// A printer column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// The JSON path of the value.
+    pub json_path: &'static str,
+    /// The type: `integer`, `number`, `string`, `boolean` or `date`. If `None`, it is read from the schema.
+    pub column_type: Option<&'static str>,
+    /// The OpenAPI format.
+    pub format: Option<&'static str>,
+    /// The description.
+    pub description: Option<&'static str>,
+    /// Columns with a priority above 0 are shown in the wide output only.
+    pub priority: i32,
+}

@@ -1,0 +1,152 @@
+//! The object CustomResourceDefinition.
+
+use std::fmt;
+
+use pintle_meta::{Conditions, ObjectMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
+///
+/// It serializes with `apiVersion` and `kind`, so its YAML can be given to kubectl.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomResourceDefinition {
+    #[serde(default = "api_version")]
+    api_version: String,
+    #[serde(default = "kind")]
+    kind: String,
+    /// The metadata. The name is `plural.group`.
+    pub metadata: ObjectMeta,
+    /// The names, the scope and the versions.
+    pub spec: Value,
+    /// The status, as the server reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DefinitionStatus>,
+}
+
+pintle_meta::resource!(
+    CustomResourceDefinition,
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    Cluster
+);
+
+fn api_version() -> String {
+    "apiextensions.k8s.io/v1".into()
+}
+
+fn kind() -> String {
+    "CustomResourceDefinition".into()
+}
+
+/// The status of a [`CustomResourceDefinition`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DefinitionStatus {
+    /// The conditions, such as `Established`.
+    #[serde(default)]
+    pub conditions: Conditions,
+    /// The versions in which objects may be stored.
+    #[serde(default)]
+    pub stored_versions: Vec<String>,
+}
+
+impl CustomResourceDefinition {
+    /// Creates a definition with this name and spec.
+    pub(crate) fn new(name: &str, spec: Value) -> Self {
+        let metadata = ObjectMeta::new("", name);
+        Self { api_version: api_version(), kind: kind(), metadata, spec, status: None }
+    }
+
+    /// Returns whether the server serves the resource: the condition `Established` is true.
+    pub fn is_established(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
+    }
+
+    /// Makes one definition of several versions of a kind. The versions keep their order. The names are those of the stored version.
+    ///
+    /// # Errors
+    ///
+    /// The definitions have different names, a version occurs twice, or not exactly one version is stored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pintle_crd::{CustomResource, CustomResourceDefinition, Resource};
+    /// # use pintle_meta::ObjectMeta;
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Resource, Deserialize, Serialize, JsonSchema)]
+    /// #[resource(crate = pintle_crd, group = "example.com", version = "v1", kind = "Website")]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    /// }
+    ///
+    /// #[derive(Resource, Deserialize, Serialize, JsonSchema)]
+    /// #[resource(crate = pintle_crd, group = "example.com", version = "v1alpha1", kind = "Website", stored = false)]
+    /// struct OldWebsite {
+    ///     metadata: ObjectMeta,
+    /// }
+    ///
+    /// let crd = CustomResourceDefinition::merge([Website::crd(), OldWebsite::crd()])?;
+    /// assert_eq!(crd.spec["versions"][1]["name"], "v1alpha1");
+    /// # Ok::<(), pintle_crd::MergeError>(())
+    /// ```
+    pub fn merge(definitions: impl IntoIterator<Item = Self>) -> Result<Self, MergeError> {
+        let mut versions = Vec::new();
+        let mut stored = None::<Self>;
+        let mut name = None::<String>;
+        for mut definition in definitions {
+            let first = name.get_or_insert_with(|| definition.metadata.name.clone());
+            if *first != definition.metadata.name {
+                return Err(MergeError::Names(first.clone(), definition.metadata.name));
+            }
+            let own = definition.spec["versions"].take();
+            let Value::Array(own) = own else { continue };
+            let is_stored = own.iter().any(|version| version["storage"] == true);
+            versions.extend(own);
+            if is_stored && stored.replace(definition).is_some() {
+                return Err(MergeError::Stored(2));
+            }
+        }
+        let mut merged = stored.ok_or(MergeError::Stored(0))?;
+        let repeated = |at: usize| versions[..at].iter().any(|other: &Value| other["name"] == versions[at]["name"]);
+        if let Some(at) = (0..versions.len()).find(|at| repeated(*at)) {
+            return Err(MergeError::Repeated(versions[at]["name"].as_str().unwrap_or_default().into()));
+        }
+        merged.spec["versions"] = versions.into();
+        Ok(merged)
+    }
+}
+
+/// The error of [`CustomResourceDefinition::merge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// Two definitions have these names.
+    Names(String, String),
+    /// No version, or at least this many versions, are stored.
+    Stored(usize),
+    /// This version occurs twice.
+    Repeated(String),
+}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Names(one, other) => {
+                write!(
+                    f,
+                    "{one:?} and {other:?} are different definitions; give all versions the same group and plural"
+                )
+            }
+            Self::Stored(0) => f.write_str("no version is stored; one of the versions must not have `stored = false`"),
+            Self::Stored(_) => f.write_str("several versions are stored; add `stored = false` to all but one"),
+            Self::Repeated(version) => write!(f, "the version {version:?} occurs twice"),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}

@@ -1,0 +1,95 @@
+//! CustomResourceDefinitions from Rust structs.
+//!
+//! `#[derive(Resource)]` makes a custom resource of a struct with the fields `metadata`, `spec` and `status`. The struct also derives serde's
+//! traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition, with a structural schema as kube-apiserver requires it.
+//!
+//! ```
+//! use pintle_crd::{CustomResource, Resource};
+//! use pintle_meta::{Conditions, ObjectMeta};
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! /// A site that the operator publishes.
+//! #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! #[resource(crate = pintle_crd, group = "example.com", version = "v1", short("ws"))]
+//! #[resource(column("URL", ".status.url"), scale(spec = ".spec.replicas", status = ".status.replicas"))]
+//! struct Website {
+//!     metadata: ObjectMeta,
+//!     spec: Spec,
+//!     status: Option<Status>,
+//! }
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! struct Spec {
+//!     domain: String,
+//!     #[serde(default)]
+//!     #[schemars(range(max = 20))]
+//!     replicas: u32,
+//! }
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+//! struct Status {
+//!     url: String,
+//!     replicas: u32,
+//!     conditions: Conditions,
+//! }
+//!
+//! let crd = Website::crd();
+//! assert_eq!(crd.metadata.name, "websites.example.com");
+//! let schema = &crd.spec["versions"][0]["schema"]["openAPIV3Schema"];
+//! assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["maximum"], 20);
+//! ```
+//!
+//! With the facade `pintle`, leave out `crate = pintle_crd`.
+//!
+//! # Attributes
+//!
+//! | attribute | meaning | default |
+//! |---|---|---|
+//! | `group = "example.com"` | the API group | required |
+//! | `version = "v1"` | the version | required |
+//! | `kind = "Website"` | the kind | the name of the struct |
+//! | `plural = "websites"`, `singular = "website"` | the names in URLs and for kubectl | the plural by the rules of English; the kind in lower case |
+//! | `short("ws")`, `category("all")` | short names, and categories, for kubectl | none |
+//! | `cluster` | the objects are cluster-scoped | namespaced |
+//! | `status = false` | the status is no subresource | a subresource if there is a field `status` |
+//! | `scale(spec = "…", status = "…", selector = "…")` | the JSON paths of the scale subresource | none |
+//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the type is the schema's; an `Age` column comes last |
+//! | `selectable(".spec.domain")` | fields for field selectors | none |
+//! | `rule("self.spec.replicas < 9", "too many")` | a CEL rule on the whole object, and its message | none |
+//! | `deprecated`, `deprecated = "use v2"` | clients get a warning | not deprecated |
+//! | `served = false`, `stored = false` | for one of several [versions](CustomResourceDefinition::merge) | true |
+//!
+//! # Schemas
+//!
+//! The schema is that of schemars, made [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
+//!
+//! - An enum of unit variants is a string with `enum`. Tagged and untagged enums of objects, and flattened ones, get the properties of all
+//!   variants, and `oneOf` or `anyOf` says which belong together.
+//! - `Option` is `nullable`. A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
+//! - A value that is an integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
+//! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
+//! - Formats that kube-apiserver does not know, such as `uint32`, are left out. The bounds stay.
+//! - Everything with an `x-kubernetes-` prefix is kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
+//!
+//! Types that have no structural schema, such as recursive ones, make [`crd`](CustomResource::crd) panic with the field and a way out. So one
+//! test that calls it is enough. [`preserve_unknown_fields`] is the schema for such a field.
+
+mod build;
+mod columns;
+mod declaration;
+mod definition;
+mod structural;
+mod union;
+
+pub use build::CustomResource;
+pub use declaration::{Column, Declaration, Scale};
+pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError};
+pub use pintle_derive::Resource;
+pub use structural::preserve_unknown_fields;
+
+/// For the code that the derive macro generates.
+#[doc(hidden)]
+pub mod __private {
+    pub use pintle_meta::resource;
+}

@@ -1,0 +1,274 @@
+//! Structural schemas from those of schemars.
+
+use std::fmt;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use crate::union::{merge, union};
+
+/// A schema as a JSON object.
+pub(crate) type Object = Map<String, Value>;
+
+/// The keywords of JSON Schema that a structural schema keeps. All with an `x-kubernetes-` prefix are kept, too.
+const KEPT: &[&str] = &[
+    "type",
+    "title",
+    "description",
+    "format",
+    "default",
+    "enum",
+    "nullable",
+    "maximum",
+    "minimum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "multipleOf",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "properties",
+    "items",
+    "additionalProperties",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+];
+
+/// The formats that kube-apiserver knows. It warns of all others.
+const FORMATS: &[&str] = &[
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "date-time",
+    "datetime",
+    "double",
+    "duration",
+    "email",
+    "float",
+    "hexcolor",
+    "hostname",
+    "int32",
+    "int64",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8s-long-name",
+    "k8s-short-name",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+/// Why a type has no structural schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SchemaError {
+    /// The path of the field, such as `spec.rules[]`.
+    path: String,
+    why: String,
+}
+
+impl SchemaError {
+    pub(crate) fn new(path: &str, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into() }
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "the object" } else { &self.path };
+        write!(f, "{path}: {}", self.why)
+    }
+}
+
+/// The schema of a field that may hold any JSON, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
+///
+/// kube-apiserver neither checks nor prunes such a field. Recursive types need it.
+pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Returns the structural schema of a type.
+pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
+}
+
+/// Makes a schema structural. `path` is that of the field, for errors.
+pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
+    let mut schema = match schema {
+        Value::Object(schema) => schema,
+        Value::Bool(true) => return Ok(object(json!({ PRESERVE: true }))),
+        _ => return Err(SchemaError::new(path, "no value is valid; leave the field out with #[schemars(skip)]")),
+    };
+    if schema.contains_key("$ref") {
+        let why = "the type contains itself, and a structural schema has no references; add \
+                   #[schemars(schema_with = \"pintle_crd::preserve_unknown_fields\")] to the field";
+        return Err(SchemaError::new(path, why));
+    }
+    normalize(&mut schema);
+    let parts = ["allOf", "anyOf", "oneOf"].map(|key| (key, schema.remove(key)));
+    schema.retain(|key, _| KEPT.contains(&key.as_str()) || key.starts_with("x-kubernetes-"));
+    children(&mut schema, path)?;
+    for (key, alternatives) in parts {
+        let Some(Value::Array(alternatives)) = alternatives else { continue };
+        if schema.contains_key(INT_OR_STRING) {
+            continue;
+        }
+        if key == "allOf" {
+            for part in alternatives {
+                merge(&mut schema, convert(part, path)?, path)?;
+            }
+        } else {
+            union(&mut schema, key, alternatives, path)?;
+        }
+    }
+    finish(&mut schema);
+    Ok(schema)
+}
+
+/// Rewrites the keywords that a structural schema spells otherwise.
+fn normalize(schema: &mut Object) {
+    if let Some(constant) = schema.remove("const") {
+        schema.insert("enum".into(), json!([constant]));
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        let before = types.len();
+        types.retain(|name| name != "null");
+        let is_nullable = types.len() < before;
+        match &types[..] {
+            [one] => {
+                let one = one.clone();
+                schema.insert("type".into(), one);
+            }
+            [_, _] if types.contains(&json!("integer")) && types.contains(&json!("string")) => {
+                schema.remove("type");
+                schema.insert(INT_OR_STRING.into(), true.into());
+            }
+            // `convert` of the alternatives reports what cannot be one type.
+            _ => {
+                let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
+                schema.remove("type");
+                schema.insert("anyOf".into(), alternatives.into());
+            }
+        }
+        if is_nullable {
+            schema.insert("nullable".into(), true.into());
+        }
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        let before = values.len();
+        values.retain(|value| !value.is_null());
+        if values.len() < before {
+            schema.insert("nullable".into(), true.into());
+        }
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        if let Some(number) = schema.remove(exclusive).filter(|value| !value.is_boolean()) {
+            schema.insert(bound.into(), number);
+            schema.insert(exclusive.into(), true.into());
+        }
+    }
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
+        schema.remove("format");
+    }
+    // schemars' form of a map whose keys are numbers.
+    if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
+        && let Some((_, values)) = patterns.into_iter().next()
+    {
+        schema.insert("additionalProperties".into(), values);
+    }
+    if let Some(Value::Array(items)) = schema.remove("prefixItems") {
+        schema.insert("items".into(), json!({ "anyOf": items }));
+    }
+}
+
+/// Converts the schemas of properties and items.
+fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for (name, property) in properties {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            *property = convert(property.take(), &path)?.into();
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        *items = convert(items.take(), &format!("{path}[]"))?.into();
+    }
+    match schema.remove("additionalProperties") {
+        None | Some(Value::Bool(false)) => {}
+        Some(Value::Bool(true)) => {
+            schema.insert(PRESERVE.into(), true.into());
+        }
+        Some(values) => {
+            let values = convert(values, &format!("{path}.*"))?;
+            // A structural schema has properties or additional ones.
+            if schema.contains_key("properties") {
+                schema.insert(PRESERVE.into(), true.into());
+            } else {
+                schema.insert("additionalProperties".into(), values.into());
+            }
+        }
+    }
+    if schema.remove("uniqueItems") == Some(true.into()) {
+        let item_type = schema.get("items").and_then(|items| items["type"].as_str());
+        if item_type.is_some_and(|item_type| !matches!(item_type, "object" | "array")) {
+            schema.entry("x-kubernetes-list-type").or_insert_with(|| "set".into());
+        }
+    }
+    Ok(())
+}
+
+/// Gives the schema its type, if the keywords imply one.
+fn finish(schema: &mut Object) {
+    if schema.contains_key("type") || schema.contains_key(INT_OR_STRING) {
+        return;
+    }
+    let implied = match schema.get("enum").and_then(Value::as_array).and_then(|values| values.first()) {
+        Some(Value::String(_)) => Some("string"),
+        Some(Value::Bool(_)) => Some("boolean"),
+        Some(Value::Number(number)) if number.is_f64() => Some("number"),
+        Some(Value::Number(_)) => Some("integer"),
+        _ if schema.contains_key("properties") || schema.contains_key("additionalProperties") => Some("object"),
+        _ if schema.contains_key("items") => Some("array"),
+        _ => None,
+    };
+    match implied {
+        Some(implied) => schema.insert("type".into(), implied.into()),
+        None => schema.insert(PRESERVE.into(), true.into()),
+    };
+}
+
+/// The members of a JSON object; none of another value.
+pub(crate) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(members) => members,
+        _ => Object::new(),
+    }
+}

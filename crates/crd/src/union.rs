@@ -1,0 +1,200 @@
+//! Alternatives in schemas: Rust's enums and optional values.
+
+use serde_json::{Value, json};
+
+use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
+
+/// Merges alternatives into the schema that has them. `key` is `oneOf` or `anyOf`.
+pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
+    let mut variants = Vec::new();
+    for alternative in alternatives {
+        if alternative["type"] == "null" || alternative["const"].is_null() && alternative.get("const").is_some() {
+            schema.insert("nullable".into(), true.into());
+        } else {
+            variants.push(convert(alternative, path)?);
+        }
+    }
+    let all = |is: fn(&Object) -> bool| variants.iter().all(is);
+    match variants.len() {
+        0 => Ok(()),
+        1 => merge(schema, variants.remove(0), path),
+        _ if all(|variant| variant.contains_key("enum")) => enumeration(schema, variants, path),
+        _ if is_int_or_string(&variants) => {
+            schema.remove("type");
+            schema.insert(INT_OR_STRING.into(), true.into());
+            Ok(())
+        }
+        _ if all(|variant| has_type(variant, "object")) => objects(schema, key, variants, path),
+        _ if variants.windows(2).all(|pair| same(&pair[0], &pair[1])) => merge(schema, variants.remove(0), path),
+        _ => Err(SchemaError::new(
+            path,
+            "the alternatives have different types, but a structural schema has one; give the enum a serde tag, or add \
+             #[schemars(schema_with = \"pintle_crd::preserve_unknown_fields\")] to the field",
+        )),
+    }
+}
+
+fn has_type(schema: &Object, name: &str) -> bool {
+    schema.get("type").is_some_and(|value| value == name)
+}
+
+fn is_int_or_string(variants: &[Object]) -> bool {
+    let is = |name: &str| variants.iter().any(|variant| has_type(variant, name));
+    let others = |variant: &Object| !has_type(variant, "integer") && !has_type(variant, "string");
+    is("integer") && is("string") && !variants.iter().any(others)
+}
+
+/// Returns whether two schemas are the same but for their descriptions.
+fn same(one: &Object, other: &Object) -> bool {
+    let plain = |schema: &Object| {
+        let mut schema = schema.clone();
+        schema.remove("description");
+        schema.remove("title");
+        schema
+    };
+    plain(one) == plain(other)
+}
+
+/// Makes one `enum` of those of all variants. The descriptions of the values become part of the description, as for built-in types.
+fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
+    let (mut values, mut lines) = (Vec::new(), Vec::new());
+    let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
+    for mut variant in variants {
+        if variant.get("type") != value_type.as_ref() {
+            return Err(SchemaError::new(path, "the values of the enum have different types"));
+        }
+        let description = variant.remove("description").unwrap_or_default();
+        let Some(Value::Array(own)) = variant.remove("enum") else { continue };
+        if let (Some(text), [value]) = (description.as_str(), &own[..]) {
+            lines.push(format!("- `{value}`: {}", text.replace('\n', " ")));
+        }
+        values.extend(own.into_iter().filter(|value| !values.contains(value)).collect::<Vec<_>>());
+    }
+    if !lines.is_empty() {
+        let text = schema.get("description").and_then(Value::as_str).map(|text| format!("{text}\n\n"));
+        let text = text.unwrap_or_default() + "Possible enum values:\n" + &lines.join("\n");
+        schema.insert("description".into(), text.into());
+    }
+    schema.insert("enum".into(), values.into());
+    schema.extend(value_type.map(|value_type| ("type".to_owned(), value_type)));
+    Ok(())
+}
+
+/// Gives the schema the properties of all variants, and a rule that says which of them belong together.
+fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
+    let required: Vec<Vec<String>> = variants.iter().map(required).collect();
+    let in_all = |name: &String| required.iter().all(|names| names.contains(name));
+    let common: Vec<String> = required.first().into_iter().flatten().filter(|name| in_all(name)).cloned().collect();
+    let rules: Vec<Object> =
+        variants.iter().zip(&required).map(|(variant, names)| rule(variant, names, &common)).collect();
+    for mut variant in variants {
+        variant.remove("description");
+        variant.remove("title");
+        variant.remove("required");
+        merge(schema, variant, path)?;
+    }
+    let names: Vec<String> = self::required(schema);
+    let names = names.into_iter().chain(common).collect::<std::collections::BTreeSet<_>>();
+    if !names.is_empty() {
+        schema.insert("required".into(), names.into_iter().collect());
+    }
+    // A rule without a condition is always met.
+    if rules.iter().all(|rule| !rule.is_empty()) {
+        add_rules(schema, key, rules);
+    }
+    Ok(())
+}
+
+fn required(schema: &Object) -> Vec<String> {
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the condition of one variant: the fields that only it requires, and the value of its tag.
+fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
+    let mut rule = Object::new();
+    let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
+    if !own.is_empty() {
+        rule.insert("required".into(), json!(own));
+    }
+    let properties = variant.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties {
+        let is_tag = names.contains(name) && property["enum"].as_array().is_some_and(|values| values.len() == 1);
+        if is_tag {
+            let tags = rule.entry("properties").or_insert_with(|| json!({}));
+            tags[name] = json!({ "enum": property["enum"] });
+        }
+    }
+    rule
+}
+
+/// Adds alternatives. Those of a second flattened enum are combined with the first ones.
+fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
+    let new = json!({ key: rules });
+    if let Some(Value::Array(all)) = schema.get_mut("allOf") {
+        all.push(new);
+        return;
+    }
+    let present = ["oneOf", "anyOf"].into_iter().find_map(|key| Some(json!({ key: schema.remove(key)? })));
+    match (present, new) {
+        (Some(present), new) => {
+            schema.insert("allOf".into(), json!([present, new]));
+        }
+        (None, Value::Object(new)) => schema.extend(new),
+        (None, _) => {}
+    }
+}
+
+/// Adds the members of another schema for the same value. The description of `schema` wins.
+pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
+    for (key, value) in other {
+        let Some(present) = schema.get_mut(&key) else {
+            schema.insert(key, value);
+            continue;
+        };
+        match (key.as_str(), present, value) {
+            (_, present, value) if *present == value => {}
+            ("description" | "title" | "default", _, _) => {}
+            ("required", Value::Array(names), Value::Array(more)) => {
+                let new: Vec<Value> = more.into_iter().filter(|name| !names.contains(name)).collect();
+                names.extend(new);
+            }
+            ("properties", Value::Object(properties), Value::Object(more)) => {
+                for (name, property) in more {
+                    add_property(properties, name, property, path)?;
+                }
+            }
+            ("oneOf" | "anyOf", _, Value::Array(rules)) => {
+                let rules = rules.into_iter().map(crate::structural::object).collect();
+                add_rules(schema, &key, rules);
+            }
+            ("allOf", Value::Array(all), Value::Array(more)) => all.extend(more),
+            _ => return Err(SchemaError::new(path, format!("its parts have different values of `{key}`"))),
+        }
+    }
+    if schema.contains_key("type") && !has_type(schema, "object") {
+        schema.remove(PRESERVE);
+    }
+    Ok(())
+}
+
+/// Adds a property. Two variants may have the same one, or different values of the tag.
+fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
+    let Some(Value::Object(present)) = properties.get_mut(&name) else {
+        properties.insert(name, new);
+        return Ok(());
+    };
+    let Value::Object(mut new) = new else { return Ok(()) };
+    if same(present, &new) {
+        return Ok(());
+    }
+    if let (Some(Value::Array(values)), Some(Value::Array(more))) = (present.get_mut("enum"), new.remove("enum")) {
+        let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
+        values.extend(more);
+        // The description was that of one variant.
+        present.remove("description");
+        return Ok(());
+    }
+    let why = "two variants have this field with different schemas; rename one of them";
+    Err(SchemaError::new(&if path.is_empty() { name } else { format!("{path}.{name}") }, why))
+}

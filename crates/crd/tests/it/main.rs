@@ -1,0 +1,7 @@
+//! The definitions of custom resources.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod attributes;
+mod panics;
+mod schemas;
+mod shapes;

@@ -1,0 +1,70 @@
+//! Types without a definition: the panic names the field and a way out.
+
+use pintle_crd::{CustomResource, Resource};
+use pintle_meta::ObjectMeta;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Returns the message of the panic of a resource with this spec and these attributes.
+macro_rules! panic_of {
+    ($spec:ty $(, $($attribute:tt)+)?) => {{
+        #[derive(Resource, Deserialize, Serialize, JsonSchema)]
+        #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+        $(#[resource($($attribute)+)])?
+        struct Thing {
+            metadata: ObjectMeta,
+            spec: $spec,
+        }
+        let panic = std::panic::catch_unwind(Thing::crd).unwrap_err();
+        panic.downcast_ref::<String>().cloned().unwrap()
+    }};
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct Tree {
+    children: Vec<Tree>,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Mixed {
+    Flag(bool),
+    List(Vec<String>),
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+enum Half {
+    Off,
+    On { level: u32 },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Clash {
+    One { value: u32 },
+    Other { value: String },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct Holder<T> {
+    field: T,
+}
+
+#[test]
+fn panic_names_the_field_and_a_way_out() {
+    for (message, parts) in [
+        (panic_of!(Tree), ["spec.children[]: the type contains itself", "preserve_unknown_fields"]),
+        (panic_of!(Holder<Mixed>), ["spec.field: the alternatives have different types", "serde tag"]),
+        (panic_of!(Holder<Half>), ["spec.field: the alternatives have different types", "serde tag"]),
+        (panic_of!(Holder<Clash>), ["spec.field.value: two variants have this field", "rename one"]),
+        (panic_of!(u32, column("A", ".spec.b")), ["the column \"A\": .spec.b is not in the schema", "Thing has no"]),
+        (panic_of!(Holder<Tree>, column("A", ".spec")), ["spec.field.children[]: the type contains itself", "Thing"]),
+        (panic_of!(u32, selectable(".spec.x")), ["the selectable field .spec.x is not in the schema", "Thing"]),
+        (
+            panic_of!(u32, scale(spec = ".spec", status = ".status.n")),
+            ["the scale subresource: .status.n is not in the schema", "Thing"],
+        ),
+    ] {
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+}

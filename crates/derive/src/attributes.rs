@@ -1,0 +1,224 @@
+//! The attributes of `#[resource(…)]`.
+
+use proc_macro2::Span;
+use syn::meta::ParseNestedMeta;
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Path, Result, Token, parenthesized, parse_quote};
+
+/// What the attributes of a struct declare.
+pub(crate) struct Attributes {
+    pub(crate) group: LitStr,
+    pub(crate) version: LitStr,
+    pub(crate) kind: Option<LitStr>,
+    pub(crate) plural: Option<LitStr>,
+    pub(crate) singular: Option<LitStr>,
+    pub(crate) short_names: Vec<LitStr>,
+    pub(crate) categories: Vec<LitStr>,
+    pub(crate) cluster: bool,
+    pub(crate) status: Option<bool>,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) selectable: Vec<LitStr>,
+    pub(crate) rules: Vec<(LitStr, Option<LitStr>)>,
+    pub(crate) deprecated: Option<Option<LitStr>>,
+    pub(crate) served: bool,
+    pub(crate) stored: bool,
+    /// The path of the crate that has `CustomResource`.
+    pub(crate) root: Path,
+}
+
+pub(crate) struct Scale {
+    pub(crate) spec: LitStr,
+    pub(crate) status: LitStr,
+    pub(crate) selector: Option<LitStr>,
+}
+
+pub(crate) struct Column {
+    pub(crate) name: LitStr,
+    pub(crate) path: LitStr,
+    pub(crate) column_type: Option<LitStr>,
+    pub(crate) format: Option<LitStr>,
+    pub(crate) description: Option<LitStr>,
+    pub(crate) priority: Option<LitInt>,
+}
+
+/// The attributes as they are found, before `group` and `version` are known to be there.
+struct Found {
+    group: Option<LitStr>,
+    version: Option<LitStr>,
+    rest: Attributes,
+}
+
+impl Attributes {
+    /// Reads all `#[resource(…)]` of a struct.
+    pub(crate) fn read(input: &DeriveInput) -> Result<Self> {
+        let empty = LitStr::new("", Span::call_site());
+        let rest = Self {
+            group: empty.clone(),
+            version: empty,
+            kind: None,
+            plural: None,
+            singular: None,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            cluster: false,
+            status: None,
+            scale: None,
+            columns: Vec::new(),
+            selectable: Vec::new(),
+            rules: Vec::new(),
+            deprecated: None,
+            served: true,
+            stored: true,
+            root: parse_quote!(::pintle::crd),
+        };
+        let mut found = Found { group: None, version: None, rest };
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
+            attribute.parse_nested_meta(|meta| found.add(&meta))?;
+        }
+        let missing = |name: &str, example: &str| {
+            let why = format!("`{name}` is missing: add #[resource({name} = {example:?})]");
+            Error::new_spanned(&input.ident, why)
+        };
+        let group = found.group.ok_or_else(|| missing("group", "example.com"))?;
+        let version = found.version.ok_or_else(|| missing("version", "v1"))?;
+        Ok(Self { group: checked_group(group)?, version: checked_version(version)?, ..found.rest })
+    }
+}
+
+impl Found {
+    fn add(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let Some(name) = meta.path.get_ident().map(Ident::to_string) else {
+            return Err(meta.error("expected the name of an attribute"));
+        };
+        let rest = &mut self.rest;
+        match name.as_str() {
+            "group" => self.group = Some(text(meta)?),
+            "version" => self.version = Some(text(meta)?),
+            "kind" => rest.kind = Some(text(meta)?),
+            "plural" => rest.plural = Some(text(meta)?),
+            "singular" => rest.singular = Some(text(meta)?),
+            "short" => rest.short_names.extend(texts(meta)?),
+            "category" => rest.categories.extend(texts(meta)?),
+            "cluster" => rest.cluster = true,
+            "status" => rest.status = Some(flag(meta)?),
+            "scale" => rest.scale = Some(scale(meta)?),
+            "column" => rest.columns.push(column(meta)?),
+            "selectable" => rest.selectable.extend(texts(meta)?),
+            "rule" => {
+                let mut given = texts(meta)?.into_iter();
+                let rule = given.next().ok_or_else(|| meta.error("a rule needs a CEL expression"))?;
+                rest.rules.push((rule, given.next()));
+            }
+            "deprecated" => {
+                rest.deprecated = Some(if meta.input.peek(Token![=]) { Some(text(meta)?) } else { None });
+            }
+            "served" => rest.served = flag(meta)?,
+            "stored" => rest.stored = flag(meta)?,
+            "crate" => rest.root = meta.value()?.call(Path::parse_mod_style)?,
+            _ => return Err(meta.error(unknown(&name))),
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!(
+        "unknown attribute `{name}`; the attributes are group, version, kind, plural, singular, short, category, \
+         cluster, status, scale, column, selectable, rule, deprecated, served, stored and crate"
+    )
+}
+
+/// `name = "text"`.
+fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    meta.value()?.parse()
+}
+
+/// `name = true`, or the name alone.
+fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
+    if !meta.input.peek(Token![=]) {
+        return Ok(true);
+    }
+    Ok(meta.value()?.parse::<LitBool>()?.value)
+}
+
+/// `name("a", "b")`.
+fn texts(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
+    let content;
+    parenthesized!(content in meta.input);
+    Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+/// `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`.
+fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
+    let (mut spec, mut status, mut selector) = (None, None, None);
+    meta.parse_nested_meta(|meta| {
+        let field = match () {
+            () if meta.path.is_ident("spec") => &mut spec,
+            () if meta.path.is_ident("status") => &mut status,
+            () if meta.path.is_ident("selector") => &mut selector,
+            () => return Err(meta.error("`scale` has `spec`, `status` and `selector`")),
+        };
+        *field = Some(text(&meta)?);
+        Ok(())
+    })?;
+    match (spec, status) {
+        (Some(spec), Some(status)) => Ok(Scale { spec, status, selector }),
+        _ => Err(meta.error("`scale` needs `spec` and `status`, such as scale(spec = \".spec.replicas\", status = \".status.replicas\")")),
+    }
+}
+
+/// `column("Name", ".path", type = "string", format = "date", description = "…", priority = 1)`.
+fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
+    let content;
+    parenthesized!(content in meta.input);
+    let name = content.parse()?;
+    content.parse::<Token![,]>()?;
+    let path = content.parse()?;
+    let mut column = Column { name, path, column_type: None, format: None, description: None, priority: None };
+    while !content.is_empty() {
+        content.parse::<Token![,]>()?;
+        if content.is_empty() {
+            break;
+        }
+        column_option(&content, &mut column)?;
+    }
+    Ok(column)
+}
+
+fn column_option(content: ParseStream<'_>, column: &mut Column) -> Result<()> {
+    use syn::ext::IdentExt;
+    let name = content.call(Ident::parse_any)?;
+    content.parse::<Token![=]>()?;
+    match name.to_string().as_str() {
+        "type" => column.column_type = Some(content.parse()?),
+        "format" => column.format = Some(content.parse()?),
+        "description" => column.description = Some(content.parse()?),
+        "priority" => column.priority = Some(content.parse()?),
+        _ => return Err(Error::new(name.span(), "a column has `type`, `format`, `description` and `priority`")),
+    }
+    Ok(())
+}
+
+fn checked_group(group: LitStr) -> Result<LitStr> {
+    let is_label = |label: &str| {
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let text = group.value();
+    match text.contains('.') && text.split('.').all(is_label) {
+        true => Ok(group),
+        false => Err(Error::new(group.span(), "a group is a DNS name in lower case, such as \"example.com\"")),
+    }
+}
+
+fn checked_version(version: LitStr) -> Result<LitStr> {
+    let text = version.value();
+    let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = text.starts_with(|first: char| first.is_ascii_lowercase()) && text.bytes().all(letters);
+    match is_label && !text.ends_with('-') {
+        true => Ok(version),
+        false => Err(Error::new(version.span(), "a version is a DNS label, such as \"v1\" or \"v1alpha1\"")),
+    }
+}

@@ -1,0 +1,153 @@
+//! The code that the derive macro generates.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Data, DeriveInput, Error, Fields, LitStr, Result};
+
+use crate::attributes::{Attributes, Column, Scale};
+use crate::plural::plural;
+
+pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let has_status = check_shape(input)?;
+    let attributes = Attributes::read(input)?;
+    let name = &input.ident;
+    let kind = attributes.kind.as_ref().map_or_else(|| name.to_string(), LitStr::value);
+    let plural = attributes.plural.as_ref().map_or_else(|| plural(&kind), LitStr::value);
+    let api_version = format!("{}/{}", attributes.group.value(), attributes.version.value());
+    let scope = if attributes.cluster { quote!(Cluster) } else { quote!(Namespaced) };
+    let root = &attributes.root;
+    let declaration = declaration(&attributes, &kind, attributes.status.unwrap_or(has_status));
+    Ok(quote! {
+        #root::__private::resource!(#name, #api_version, #kind, #plural, #scope);
+
+        #[automatically_derived]
+        impl #root::CustomResource for #name {
+            const DECLARATION: #root::Declaration = #declaration;
+        }
+    })
+}
+
+/// Checks that the type is a struct with a field `metadata`. Returns whether it has a field `status`.
+fn check_shape(input: &DeriveInput) -> Result<bool> {
+    if !input.generics.params.is_empty() {
+        return Err(Error::new_spanned(&input.generics, "a resource has no type parameters or lifetimes"));
+    }
+    let fields = match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => &fields.named,
+            _ => return Err(Error::new_spanned(&input.ident, "a resource is a struct with named fields")),
+        },
+        _ => return Err(Error::new_spanned(&input.ident, "a resource is a struct")),
+    };
+    let has = |name: &str| fields.iter().any(|field| field.ident.as_ref().is_some_and(|ident| ident == name));
+    match has("metadata") {
+        true => Ok(has("status")),
+        false => Err(Error::new_spanned(&input.ident, "a resource has a field `metadata: ObjectMeta`")),
+    }
+}
+
+fn declaration(attributes: &Attributes, kind: &str, has_status: bool) -> TokenStream {
+    let root = &attributes.root;
+    let singular = attributes.singular.as_ref().map_or_else(|| kind.to_lowercase(), LitStr::value);
+    let (short_names, categories) = (&attributes.short_names, &attributes.categories);
+    let scale = option(attributes.scale.as_ref().map(|scale| scale_of(root, scale)));
+    let columns = attributes.columns.iter().map(|column| column_of(root, column));
+    let selectable = &attributes.selectable;
+    let rules = attributes.rules.iter().map(|(rule, message)| {
+        let message = option(message.as_ref());
+        quote!((#rule, #message))
+    });
+    let is_deprecated = attributes.deprecated.is_some();
+    let warning = option(attributes.deprecated.as_ref().and_then(Option::as_ref));
+    let (served, stored) = (attributes.served, attributes.stored);
+    quote! {
+        #root::Declaration {
+            singular: #singular,
+            short_names: &[#(#short_names),*],
+            categories: &[#(#categories),*],
+            has_status: #has_status,
+            scale: #scale,
+            columns: &[#(#columns),*],
+            selectable_fields: &[#(#selectable),*],
+            rules: &[#(#rules),*],
+            is_deprecated: #is_deprecated,
+            deprecation_warning: #warning,
+            is_served: #served,
+            is_stored: #stored,
+        }
+    }
+}
+
+fn scale_of(root: &syn::Path, scale: &Scale) -> TokenStream {
+    let Scale { spec, status, selector } = scale;
+    let selector = option(selector.as_ref());
+    quote!(#root::Scale { spec_replicas: #spec, status_replicas: #status, label_selector: #selector })
+}
+
+fn column_of(root: &syn::Path, column: &Column) -> TokenStream {
+    let Column { name, path, column_type, format, description, priority } = column;
+    let (column_type, format, description) =
+        (option(column_type.as_ref()), option(format.as_ref()), option(description.as_ref()));
+    let priority = priority.as_ref().map_or_else(|| quote!(0), ToTokens::to_token_stream);
+    quote! {
+        #root::Column {
+            name: #name,
+            json_path: #path,
+            column_type: #column_type,
+            format: #format,
+            description: #description,
+            priority: #priority,
+        }
+    }
+}
+
+fn option(value: Option<impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_str;
+
+    use super::expand;
+
+    #[test]
+    fn error_says_what_to_write() {
+        let body = "struct A { metadata: ObjectMeta }";
+        for (input, expected) in [
+            (body.to_owned(), "`group` is missing: add #[resource(group = \"example.com\")]"),
+            (
+                format!("#[resource(group = \"e.com\")] {body}"),
+                "`version` is missing: add #[resource(version = \"v1\")]",
+            ),
+            (format!("#[resource(group = \"e\", version = \"v1\")] {body}"), "a group is a DNS name"),
+            (format!("#[resource(group = \"e.com\", version = \"V1\")] {body}"), "a version is a DNS label"),
+            (
+                format!("#[resource(colour = 1)] {body}"),
+                "unknown attribute `colour`; the attributes are group, version",
+            ),
+            (format!("#[resource(column(\"A\", \".b\", kind = 1))] {body}"), "a column has `type`, `format`"),
+            (format!("#[resource(scale(spec = \".spec.n\"))] {body}"), "`scale` needs `spec` and `status`"),
+            (format!("#[resource(rule())] {body}"), "a rule needs a CEL expression"),
+            ("struct A { spec: u32 }".to_owned(), "a resource has a field `metadata: ObjectMeta`"),
+            ("struct A(u32);".to_owned(), "a resource is a struct with named fields"),
+            ("enum A { B }".to_owned(), "a resource is a struct"),
+            ("struct A<T> { metadata: T }".to_owned(), "a resource has no type parameters"),
+        ] {
+            let parsed = parse_str(&input).expect("Rust");
+            let error = expand(&parsed).expect_err(&input).to_string();
+            assert!(error.starts_with(expected), "{input}: {error}");
+        }
+    }
+
+    #[test]
+    fn path_of_the_facade_is_the_default() {
+        let parsed = parse_str("#[resource(group = \"e.com\", version = \"v1\")] struct A { metadata: M }");
+        let expanded = expand(&parsed.expect("Rust")).expect("a resource").to_string();
+        assert!(expanded.contains(":: pintle :: crd :: CustomResource for A"), "{expanded}");
+        assert!(expanded.contains("\"e.com/v1\" , \"A\" , \"as\" , Namespaced"), "{expanded}");
+    }
+}

@@ -1,0 +1,77 @@
+//! schemars' `JsonSchema` for the types that custom resources use.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{Condition, ConditionStatus, Conditions, MicroTime, ObjectMeta, OwnerReference, Time};
+
+/// Implements `JsonSchema` with a constant schema.
+macro_rules! schemas {
+    ($($type:ident: $schema:tt;)*) => {$(
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )*};
+}
+
+schemas! {
+    ObjectMeta: { "type": "object" };
+    Time: { "type": "string", "format": "date-time" };
+    MicroTime: { "type": "string", "format": "date-time" };
+    ConditionStatus: { "type": "string", "enum": ["True", "False", "Unknown"] };
+    OwnerReference: {
+        "type": "object",
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "name": { "type": "string" },
+            "uid": { "type": "string" },
+            "controller": { "type": "boolean" },
+            "blockOwnerDeletion": { "type": "boolean" },
+        },
+        "required": ["apiVersion", "kind", "name", "uid"],
+    };
+    // The bounds are those of metav1.Condition.
+    Condition: {
+        "type": "object",
+        "properties": {
+            "type": { "type": "string", "maxLength": 316 },
+            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+            "lastTransitionTime": { "type": "string", "format": "date-time" },
+            "reason": { "type": "string", "maxLength": 1024 },
+            "message": { "type": "string", "maxLength": 32768 },
+        },
+        "required": ["type", "status"],
+    };
+}
+
+impl JsonSchema for Conditions {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Conditions".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": Condition::json_schema(generator),
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        })
+    }
+}
