@@ -66,7 +66,8 @@
 //!
 //! - An enum of unit variants is a string with `enum`. Tagged and untagged enums of objects, and flattened ones, get the properties of all
 //!   variants, and `oneOf` or `anyOf` says which belong together.
-//! - `Option` is `nullable`. A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
+//! - A field of the type `Option` is not required. kube-apiserver prunes its `null`. Items and values of maps are `nullable`.
+//! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
 //! - A value that is an integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
 //! - Formats that kube-apiserver does not know, such as `uint32`, are left out. The bounds stay.

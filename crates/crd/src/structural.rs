@@ -118,8 +118,28 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Makes a schema structural. `path` is that of the field, for errors.
+/// Makes the schema of an item or of a map's value structural. `path` is that of the field, for errors.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
+    let mut schema = convert_nullable(schema, path)?;
+    // kube-apiserver refuses null for every enum, also for one that is nullable.
+    if schema.contains_key("enum") {
+        schema.remove("nullable");
+    }
+    Ok(schema)
+}
+
+/// Makes the schema of a property structural. kube-apiserver prunes a null unless the property is nullable, and Rust reads both as `None`. So
+/// an `Option` is not nullable.
+fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
+    let is_explicit = schema.get("nullable").is_some();
+    let mut schema = convert(schema, path)?;
+    if !is_explicit {
+        schema.remove("nullable");
+    }
+    Ok(schema)
+}
+
+fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = match schema {
         Value::Object(schema) => schema,
         Value::Bool(true) => return Ok(object(json!({ PRESERVE: true }))),
@@ -215,7 +235,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            *property = convert(property.take(), &path)?.into();
+            *property = convert_property(property.take(), &path)?.into();
         }
     }
     if let Some(items) = schema.get_mut("items") {

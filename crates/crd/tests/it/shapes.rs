@@ -34,6 +34,7 @@ pub(crate) struct Collections {
     pub(crate) anything: BTreeMap<String, Value>,
     pub(crate) port: IntOrString,
     pub(crate) pair: (u32, u32),
+    pub(crate) holes: Vec<Option<String>>,
     pub(crate) conditions: Conditions,
     #[serde(default, rename = "maybe")]
     pub(crate) list_or_none: Option<Vec<u32>>,

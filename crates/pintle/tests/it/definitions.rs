@@ -112,6 +112,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
         anything: [("a".into(), json!(1))].into(),
         port: IntOrString::String("http".into()),
         pair: (1, 2),
+        holes: vec![None, Some("a".into())],
         conditions: Conditions::default(),
         list_or_none: None,
     };
