@@ -1,4 +1,4 @@
-//! Single values with a form of their own: how Go reads them, and how it writes them again.
+//! Reads scalars and formats them as Go does.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// Why a single value is refused.
+/// Why a scalar is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RefusedScalar<'a> {
-    /// It has the wrong JSON type, or does not fit.
+    /// It has the wrong JSON type or is out of range.
     Type(Single<'a>),
-    /// It is text of the wrong form; Go's complaint.
+    /// It is text in the wrong format. Contains Go's error.
     Form(String),
 }
 
 impl Scalar {
-    /// What Go calls it.
+    /// Returns Go's name of the type.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// What Go writes for a value that was never set; `None` is null.
+    /// Returns what Go writes for a value that was never set.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -48,7 +48,7 @@ impl Scalar {
         }
     }
 
-    /// Reads a value that is not null, and gives it in the form that Go writes.
+    /// Reads a value that is not null and returns it in the form that Go writes.
     pub(super) fn read(self, found: Single<'_>) -> Result<Json, RefusedScalar<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
@@ -78,7 +78,7 @@ impl Scalar {
     }
 }
 
-/// A whole number that was written as one.
+/// Returns an integer. `None` if the number has a point or an exponent.
 fn whole(found: &Single<'_>) -> Option<i64> {
     match found {
         Single::Number(number) if !number.is_f64() => number.as_i64(),
@@ -86,7 +86,7 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-/// Base64, which may be broken into lines.
+/// Checks base64 and removes its line breaks.
 fn bytes(mut text: Cow<'_, str>) -> Result<Json, RefusedScalar<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -97,14 +97,14 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, RefusedScalar<'static>> {
     }
 }
 
-/// RFC 3339 with any fraction, which is dropped.
+/// Parses RFC 3339 and drops the fraction.
 fn time(text: &str) -> Result<Json, RefusedScalar<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
     Ok(whole.to_string().into())
 }
 
-/// RFC 3339 with exactly six digits after the point.
+/// Parses RFC 3339 with exactly six fractional digits.
 fn micro_time(text: &str) -> Result<Json, RefusedScalar<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
@@ -117,7 +117,7 @@ fn micro_time(text: &str) -> Result<Json, RefusedScalar<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, RefusedScalar<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // jiff takes more than RFC 3339: a blank for the T, no seconds, bracketed zones.
+    // jiff accepts more than RFC 3339: a blank instead of the T, no seconds, zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     match strict {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scalar_is_read_as_go_reads_it() {
+    fn scalars_are_read_as_in_go() {
         for (scalar, value, read) in [
             (Scalar::Int32, json!(5), Some(json!(5))),
             (Scalar::Int32, json!(3_000_000_000_i64), None),

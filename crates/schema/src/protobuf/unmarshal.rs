@@ -10,12 +10,12 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
-/// that are expected. The error says what is wrong with it.
+/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not name them, the expected ones are used. The error
+/// is a message.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
-    let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with the magic bytes of protobuf")?;
+    let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
-        return Err("there is nothing in it".into());
+        return Err("the envelope is empty".into());
     }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in WireFields::of(envelope) {
@@ -38,11 +38,11 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Delete options go by the group of what is deleted.
+    // Delete options have the group of the object to delete.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
-        .ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
-    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
+        .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
+    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is not a message")) };
     let mut object = Map::new();
     MessageReader::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
     object.insert("apiVersion", api_version.into());
@@ -50,13 +50,13 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message, or one within it whose fields belong to the object around it, since Go embeds them.
+/// A message, or a nested message whose fields belong to the enclosing object because Go embeds the struct.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The places of its fields, in the order of their numbers.
+    /// The indexes of its fields, in the order of their numbers.
     fields: &'a [usize],
-    /// How many messages are around it that belong to the same object.
+    /// The number of enclosing messages that belong to the same object.
     around: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`, in which so many lists and objects may stand one in another.
+    /// Reads the fields into `object`. `room` is the number of levels that may still nest.
     fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
@@ -82,7 +82,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// The field of that number, or the message under it.
+    /// Returns the field with this number, or the embedded message under it.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -113,15 +113,15 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
         }
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
-                // A message that comes again is read into what is there.
+                // A repeated message is merged into the earlier one.
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(room)?);
             }
             let value = value(content, of, room)?;
-            // Go puts every plain field on the wire, also where JSON would leave it out.
+            // Go encodes every field that is not a pointer, even if JSON omits it.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // In these messages is one field, which did not come again.
+                // These messages have one field. If it is absent, the earlier value stays.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -130,7 +130,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
     Ok(())
 }
 
-/// An entry of a map: the key is field 1, the value field 2.
+/// Decodes an entry of a map: the key is field 1, the value field 2.
 fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
@@ -141,7 +141,7 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String>
         }
     }
     let value = match (found, of) {
-        // A list cannot be the value of a map, so it stands in a message of its own.
+        // The value of a map cannot be a repeated field, so a list has a message of its own.
         (Some(content), Type::List(list)) => {
             let room = inside(room)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
@@ -168,7 +168,7 @@ fn value(content: WireValue<'_>, of: &Type, room: usize) -> Result<Json, String>
     }
 }
 
-/// JSON in a message of its own.
+/// Decodes JSON in a message of its own.
 fn embedded(content: WireValue<'_>, room: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
@@ -178,7 +178,7 @@ fn embedded(content: WireValue<'_>, room: usize) -> Result<Json, String> {
     if fits(&value, room) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Whether no more lists and objects than that stand one in another.
+/// Whether a value nests at most `room` lists and objects.
 fn fits(value: &Json, room: usize) -> bool {
     match value {
         Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
@@ -192,7 +192,7 @@ fn inside(room: usize) -> Result<usize, String> {
 }
 
 fn too_deep() -> String {
-    "it is nested too deeply".into()
+    "the body is nested too deeply".into()
 }
 
 fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
@@ -218,7 +218,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<J
     })
 }
 
-/// A union is a message with a field for each of its cases.
+/// Decodes a union, which is a message with one field per case.
 fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
@@ -238,7 +238,7 @@ fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json
     }
 }
 
-/// An empty message stands for no time at all.
+/// Decodes a time. An empty message means no time.
 fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     if as_bytes(content)?.is_empty() {
         return Ok(None);
@@ -248,7 +248,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// As Go writes lengths of time: `1h0m0s`, `1.5s`, `500ms`.
+/// Formats a duration as Go does: `1h0m0s`, `1.5s`, `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -269,7 +269,7 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// The last field of that number in a message.
+/// Returns the last field with this number in a message.
 fn part(content: WireValue<'_>, number: u32) -> Result<Option<WireValue<'_>>, String> {
     let mut found = None;
     for field in WireFields::of(as_bytes(content)?) {
@@ -292,20 +292,20 @@ fn integer_part(content: WireValue<'_>, number: u32) -> Result<i64, String> {
 fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     match content {
         WireValue::Bytes(bytes) => Ok(bytes),
-        other => Err(format!("{} stands where bytes should", other.wire_type())),
+        other => Err(format!("found {}, expected bytes", other.wire_type())),
     }
 }
 
-/// Negative numbers of 32 bits are as long on the wire as those of 64.
+/// Decodes an integer. A negative 32-bit number is as long on the wire as a 64-bit number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),
-        other => Err(format!("{} stands where a number should", other.wire_type())),
+        other => Err(format!("found {}, expected a number", other.wire_type())),
     }
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".into())
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a string is not UTF-8".into())
 }
 
 fn is_zero(value: &Json) -> bool {

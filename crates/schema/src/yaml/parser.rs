@@ -1,32 +1,32 @@
-//! From the tokens of a YAML text to events: documents, collections, scalars.
+//! Converts the tokens of a YAML text to events: documents, collections and scalars.
 
 use std::collections::HashMap;
 
 use super::cursor::{Mark, YamlFault};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// What a YAML text says next.
+/// An event in a YAML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
     DocumentEnd,
     StreamEnd,
     Alias(String),
-    Scalar { text: String, plain: bool, said: Properties },
+    Scalar { text: String, plain: bool, properties: Properties },
     SequenceStart(Properties),
     SequenceEnd,
     MappingStart(Properties),
     MappingEnd,
 }
 
-/// What is said of a node before its content. Tags are spelt out.
+/// The anchor and the tag of a node. The tag is expanded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// Where in the grammar the parser is.
+/// The position in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -35,7 +35,7 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence that stands no deeper than the key that it belongs to.
+    /// A sequence with the same indentation as its key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
@@ -50,23 +50,23 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// Of a key without a colon.
+    /// The missing value of a key without a colon.
     NoFlowValue,
     End,
 }
 
 type Parsed = Result<(YamlEvent, Mark), YamlFault>;
 
-/// Reads the events of a text.
+/// Converts a text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// Where the parser goes on after what it is in.
+    /// The states to return to after the open nodes.
     states: Vec<State>,
-    /// Where the collections began that it is in.
+    /// The start positions of the open collections.
     marks: Vec<Mark>,
-    /// The prefixes of tags, by their handles.
+    /// The prefixes of tags by handle.
     tags: HashMap<String, String>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next event and where it begins. After the end, or a fault, it is the end.
+    /// Returns the next event and its position. After an error, returns [`YamlEvent::StreamEnd`].
     pub(super) fn next(&mut self) -> Parsed {
         let parsed = self.parse();
         if parsed.is_err() {
@@ -124,19 +124,19 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Goes on where the parser was before the node that ends.
+    /// Returns to the state before the node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
 
-    /// An empty scalar, after which the parser goes on in `next`.
+    /// Returns an empty scalar and sets the next state.
     fn empty(&mut self, next: State) -> Parsed {
         self.state = next;
         let mark = self.mark()?;
-        Ok((YamlEvent::Scalar { text: String::new(), plain: true, said: Properties::default() }, mark))
+        Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties: Properties::default() }, mark))
     }
 
-    /// A node, or nothing if one of `ends` comes.
+    /// Parses a node. Returns an empty scalar if the next token is one of `ends`.
     fn node_unless(&mut self, ends: &[Token], next: State, block: bool, indentless: bool) -> Parsed {
         if ends.contains(self.peek()?) {
             return self.empty(next);
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::DocumentEnd, mark))
     }
 
-    /// The beginning of a node, or all of one that is no collection.
+    /// Parses the start of a collection, or a whole scalar or alias.
     fn node(&mut self, block: bool, indentless: bool) -> Parsed {
         let start = self.mark()?;
         if let Token::Alias(_) = self.peek()? {
@@ -230,22 +230,22 @@ impl<'a> Parser<'a> {
             let name = if let Token::Alias(name) = token { name } else { String::new() };
             return Ok((YamlEvent::Alias(name), mark));
         }
-        let said = self.properties(start)?;
+        let properties = self.properties(start)?;
         let (event, state) = match self.peek()? {
-            Token::BlockEntry if indentless => (YamlEvent::SequenceStart(said), State::IndentlessSequence),
+            Token::BlockEntry if indentless => (YamlEvent::SequenceStart(properties), State::IndentlessSequence),
             Token::Scalar { .. } => {
                 self.pop();
                 let token = self.scanner.take()?.token;
                 let Token::Scalar { text, plain } = token else { return self.empty(self.state) };
-                return Ok((YamlEvent::Scalar { text, plain, said }, start));
+                return Ok((YamlEvent::Scalar { text, plain, properties }, start));
             }
-            Token::FlowSequenceStart => (YamlEvent::SequenceStart(said), State::FlowSequence { first: true }),
-            Token::FlowMappingStart => (YamlEvent::MappingStart(said), State::FlowKey { first: true }),
-            Token::BlockSequenceStart if block => (YamlEvent::SequenceStart(said), State::BlockSequence),
-            Token::BlockMappingStart if block => (YamlEvent::MappingStart(said), State::BlockKey),
-            _ if said != Properties::default() => {
+            Token::FlowSequenceStart => (YamlEvent::SequenceStart(properties), State::FlowSequence { first: true }),
+            Token::FlowMappingStart => (YamlEvent::MappingStart(properties), State::FlowKey { first: true }),
+            Token::BlockSequenceStart if block => (YamlEvent::SequenceStart(properties), State::BlockSequence),
+            Token::BlockMappingStart if block => (YamlEvent::MappingStart(properties), State::BlockKey),
+            _ if properties != Properties::default() => {
                 self.pop();
-                return Ok((YamlEvent::Scalar { text: String::new(), plain: true, said }, start));
+                return Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties }, start));
             }
             _ => return Err(YamlFault::parsing("did not find expected node content", start, self.mark()?)),
         };
@@ -257,15 +257,15 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// An anchor and a tag, in any order.
+    /// Parses an anchor and a tag, in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlFault> {
-        let mut said = Properties::default();
+        let mut properties = Properties::default();
         loop {
             match self.peek()? {
-                Token::Anchor(name) if said.anchor.is_none() => said.anchor = Some(name.clone()),
-                Token::Tag { handle, suffix } if said.tag.is_none() => {
+                Token::Anchor(name) if properties.anchor.is_none() => properties.anchor = Some(name.clone()),
+                Token::Tag { handle, suffix } if properties.tag.is_none() => {
                     let (handle, suffix) = (handle.clone(), suffix.clone());
-                    said.tag = match self.tags.get(&handle) {
+                    properties.tag = match self.tags.get(&handle) {
                         _ if handle.is_empty() => Some(suffix),
                         Some(prefix) => Some(format!("{prefix}{suffix}")),
                         None => {
@@ -273,20 +273,20 @@ impl<'a> Parser<'a> {
                         }
                     };
                 }
-                _ => return Ok(said),
+                _ => return Ok(properties),
             }
             self.scanner.take()?;
         }
     }
 
-    /// Takes the token that ends a collection.
+    /// Ends a collection and takes its last token.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
         Ok((event, self.scanner.take()?.mark))
     }
 
-    /// What is wrong in the collection that the parser is in.
+    /// Returns an error in the current collection.
     fn fault(&mut self, problem: &str) -> YamlFault {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {

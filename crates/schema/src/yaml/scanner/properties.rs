@@ -1,10 +1,10 @@
-//! Scans what is said of nodes and documents: anchors, aliases, tags and directives.
+//! Scans anchors, aliases, tags and directives.
 
 use super::{Scanned, Scanner, Token};
 use crate::yaml::cursor::Mark;
 
 impl Scanner<'_> {
-    /// An anchor, or the alias of one.
+    /// Scans an anchor or an alias.
     pub(super) fn scan_anchor(&mut self) -> Scanned<Token> {
         let start = self.cursor.mark();
         let alias = self.cursor.byte(0) == b'*';
@@ -54,7 +54,7 @@ impl Scanner<'_> {
         Ok(Token::Tag { handle, suffix })
     }
 
-    /// `!`, `!word`, or `!word!`; the second is no handle in a directive.
+    /// Scans `!`, `!word`, or `!word!`. In a directive, `!word` is an error.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Scanned<String> {
         if self.cursor.byte(0) != b'!' {
             return Err(self.fault("did not find expected '!'", start));
@@ -70,7 +70,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// The rest of a tag behind `head`; it may be empty if there is one.
+    /// Scans the rest of a tag after `head`. With a head, the rest may be empty.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -90,7 +90,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The octets of one character, each as `%` and two digits.
+    /// Scans the octets of one character, each as `%` and two digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {
@@ -148,7 +148,7 @@ impl Scanner<'_> {
         Ok(token)
     }
 
-    /// Two digits at most.
+    /// Scans a number of at most two digits.
     fn scan_version(&mut self, start: Mark) -> Scanned<u8> {
         let (mut value, mut length) = (0, 0);
         while let digit @ b'0'..=b'9' = self.cursor.byte(0) {

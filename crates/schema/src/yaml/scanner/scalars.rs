@@ -1,19 +1,19 @@
-//! Scans scalars: plain ones, those in quotes, and blocks.
+//! Scans plain scalars, quoted scalars and block scalars.
 
 use super::{Scanned, Scanner};
 use crate::yaml::cursor::{Mark, YamlFault};
 
-/// Blanks and line breaks between two parts of a scalar.
+/// The blanks and line breaks between two parts of a scalar.
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break, once there is one.
+    /// The first line break, if there is one.
     first: Option<&'static str>,
     further: String,
 }
 
 impl Gap {
-    /// Adds what it stands for: its blanks, or its line breaks folded.
+    /// Appends the content of the gap: its blanks, or its line breaks folded.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -30,7 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. `stop` may refuse a tab.
+    /// Reads blanks and line breaks. `allows` may reject a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A scalar without quotes. In a flow collection, `:` belongs to it unless a blank follows, and `?` ends it.
+    /// Scans a plain scalar. In a flow collection, `:` is part of it unless a blank follows, and `?` ends it.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
@@ -115,7 +115,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // Blanks at the beginning of the next line do not count, nor does this break.
+                // This line break and the blanks at the start of the next line do not count.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -123,7 +123,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads up to a blank, a line break or the closing quote. Answers whether an escaped line break ended it.
+    /// Reads up to a blank, a line break or the closing quote. Returns true if an escaped line break ended the part.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
@@ -189,7 +189,7 @@ impl Scanner<'_> {
         YamlFault::scanning(problem, start, self.cursor.mark())
     }
 
-    /// A block scalar, literal or folded.
+    /// Scans a literal or folded block scalar.
     pub(super) fn scan_block(&mut self, literal: bool) -> Scanned<String> {
         let start = self.cursor.mark();
         self.cursor.skip();
@@ -226,7 +226,7 @@ impl Scanner<'_> {
         Ok(text)
     }
 
-    /// How the end is chomped (`+`, `-`, or else), and the number of columns that the content is indented by, if it is given.
+    /// Returns the chomping indicator (`+`, `-`, or 0 if absent) and the indentation indicator (0 if absent).
     fn scan_block_header(&mut self, start: Mark) -> Scanned<(u8, isize)> {
         let (mut chomping, mut increment) = (0, 0);
         for _ in 0..2 {
@@ -249,7 +249,7 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next; the first decides how far the content is indented.
+    /// Reads empty lines and the indentation of the next line. If the indentation is not known yet, the longest of these lines decides it.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {
