@@ -1,19 +1,19 @@
-//! The two ways in which apply changes an object: laying a configuration over it, and taking paths out of it.
+//! Merges a configuration into an object, and removes paths from an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_json::{Json, Map};
 use pintle_schema::{ListType, Type};
 
-use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
+use super::compare::{Shape, atomic_map, is_empty_or_absent, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Lays `applied` over `live`. Where nothing is left of a value, it is absent.
+/// Merges `applied` into `live`. Returns `None` for a value with no content left.
 ///
 /// # Errors
 ///
-/// A list of `applied` has items that cannot be told from each other.
+/// An item of a list has no identity, or a list of `applied` has duplicate items.
 pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
@@ -23,7 +23,7 @@ pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
     let whole = || applied.or(live).cloned();
     match like {
         Shape::Scalar => Ok(whole()),
-        Shape::Map if atomic_map(of) || (nothing(live) && nothing(applied)) => Ok(whole()),
+        Shape::Map if atomic_map(of) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
         Shape::Map => {
             let (live, applied) = (live.and_then(Json::as_object), applied.and_then(Json::as_object));
             let mut out = Map::new();
@@ -40,7 +40,7 @@ pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
             Ok((!out.is_empty()).then_some(Json::Object(out)))
         }
         Shape::List => match keyed(of) {
-            Some(list) if !(nothing(live) && nothing(applied)) => {
+            Some(list) if !(is_empty_or_absent(live) && is_empty_or_absent(applied)) => {
                 let merged = merge_items(list, items(live), items(applied))?;
                 Ok((!merged.is_empty()).then_some(Json::Array(merged)))
             }
@@ -53,21 +53,25 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
-/// its turn there; a live item that was not applied goes out; else the applied head does.
+/// Walks both lists in parallel:
+///
+/// - Equal heads are merged.
+/// - A live item that also occurs later in the applied list is skipped; it is merged at its place there.
+/// - Another live item that was not applied is copied.
+/// - Otherwise, the head of the applied list is merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
         steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
     let (old, new) = (steps(live)?, steps(applied)?);
-    let mut wanted = BTreeSet::new();
-    if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
+    let mut applied_steps = BTreeSet::new();
+    if let Some(step) = new.iter().find(|step| !applied_steps.insert(*step)) {
         return Err(format!("duplicate entries for key {step}"));
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // A live item that stands more than once is not merged with: the applied one takes its place.
+        // A duplicate live item is not merged. The applied item replaces it.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -86,14 +90,14 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
         }
         if l < old.len()
             && r < new.len()
-            && wanted.contains(&old[l])
+            && applied_steps.contains(&old[l])
             && shared.peek().is_some_and(|next| **next != old[l])
         {
             l += 1;
             continue;
         }
         if l < old.len() {
-            if !wanted.contains(&old[l]) {
+            if !applied_steps.contains(&old[l]) {
                 out.extend(merge(&of.item, Some(&live[l]), None)?);
                 l += 1;
                 continue;
@@ -112,7 +116,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Takes these paths out. Where a map or list is emptied from within it stays, empty; where all of it is named it is null.
+/// Removes paths. A map or list that loses content below its members remains, possibly empty. One that loses all its members becomes null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {
