@@ -77,7 +77,7 @@ struct ValidationErrors {
     bytes: usize,
 }
 
-/// In bytes.
+/// The maximum total size of the errors, in bytes.
 const MAX_ERRORS_SIZE: usize = 4 << 20;
 
 impl ValidationErrors {

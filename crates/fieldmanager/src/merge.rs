@@ -116,7 +116,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. A map or list that loses content below its members remains, possibly empty. One that loses all its members becomes null.
+/// Removes paths. A map or list stays, possibly empty, if paths below its members are removed. It becomes null if all its members are
+/// removed.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

@@ -14,7 +14,7 @@ use super::versions::Differences;
 /// Records the owners of fields in `new` after a write that is not an apply.
 ///
 /// `old` is the object before the write, or `None` if `new` is created. Both are in the version of the request, decoded and defaulted. They
-/// do not yet contain changes by admission and by the strategy of the kind, because nobody owns these. The acting manager becomes the only
+/// do not yet contain changes by admission and by the strategy of the kind, because these have no owner. The acting manager becomes the only
 /// owner of new and changed fields. Removed fields lose their owners. An existing object without entries stays untracked.
 ///
 /// If the client sent `managedFields` in `new`, they have an effect: an empty list or one empty entry clears all entries, and a well-formed

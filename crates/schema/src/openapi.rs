@@ -254,7 +254,7 @@ mod tests {
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
             // A description for a field of all types.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
-            ("/io.k8s.api.core.v1.Pod/properties/spec/description", "What the pod runs"),
+            ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {
             assert!(actual.text(pointer).starts_with(begins), "{pointer}: {}", actual.text(pointer));
         }

@@ -77,7 +77,7 @@ impl PatchBody {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses a merge patch. `validated` enables the validation of fields.
+    /// Parses a merge patch. `validated` is false if `fieldValidation` is `Ignore`.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ impl<'r> Object<'r> {
     }
 
     /// Reads a member whose name differs from apiVersion or kind only in letter case. It is an unknown field. Yet Go uses its value as the
-    /// type of an object of a built-in kind. For all kinds, a value of the wrong_shape type is an error.
+    /// type of an object of a built-in kind. For all kinds, a value of the wrong type is an error.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,

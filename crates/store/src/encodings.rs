@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_encodings_are_not_cached_and_dropped_objects_are_forgotten() {
+    fn too_large_encodings_and_dropped_objects_are_not_kept() {
         let (none, cache, made) = (Arc::default(), Arc::new(EncodingCache::new(1 << 20)), AtomicUsize::new(0));
         let of = Arc::new(Encodings::new(&none));
         encode(&of, Encoding::Message, &made);

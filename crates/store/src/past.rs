@@ -13,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects. Undoes every change on the later state.
+    /// Returns the objects: the later state with every change in between undone.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

@@ -87,7 +87,7 @@ pub struct Stored {
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Not allocated for most small objects, which are only served as they are.
+    /// Not allocated for most small objects, which are only served unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
@@ -293,12 +293,12 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Whether the object is known to be served in this form exactly as it is stored. This does not hold for every object in the form.
+    /// Whether it is known that the stored bytes can be served in this form. The form may change other objects.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
 
-    /// Records that the object is served in this form exactly as it is stored.
+    /// Records that the stored bytes can be served in this form.
     pub fn note_fit(&self, form: u64) {
         self.derived().fits.store(form, Ordering::Relaxed);
     }

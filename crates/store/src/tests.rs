@@ -174,7 +174,7 @@ fn deletion_has_the_last_content_and_its_own_revision() {
 }
 
 #[test]
-fn stored_object_has_a_revision_but_no_version_or_kind() {
+fn stored_object_has_revision_but_no_type() {
     let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     assert_eq!(change.new.decode(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));

@@ -165,8 +165,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is to the right of the current block. Inserts the token before the token with number `before`, or at the
-    /// end.
+    /// Opens a block if `column` is greater than the column of the current block. Inserts its token in front of token number `before`, or
+    /// at the end.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
