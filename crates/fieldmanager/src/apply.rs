@@ -9,7 +9,7 @@ use pintle_meta::StatusCause;
 use pintle_schema::Type;
 
 use super::WriteContext;
-use super::compare::{compare, same};
+use super::compare::{compare, equal};
 use super::field_set::{check, field_set};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
@@ -153,7 +153,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     if ctx.manager == "kubectl" {
         update_last_applied(&mut object, applied);
     }
-    let changed = changed || !same(&object, live);
+    let changed = changed || !equal(&object, live);
     managers.write(&mut object);
     Ok(Applied { object, changed })
 }
@@ -225,7 +225,7 @@ fn run(
         return Err(ApplyError::Conflicts(Conflicts(conflicts)));
     }
     found.remove_from_others(&mut managers, Some(&id));
-    let changes = !same(live, &object);
+    let changes = !equal(live, &object);
     if let Some(managed) = managers.0.get_mut(&id) {
         managed.set.subtract(&NEVER_TRACKED);
         if changes {
@@ -242,7 +242,7 @@ fn run(
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
     // The last set has the paths of the version of the last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
-    let pruned = view.converted(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
+    let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
 }
 
@@ -268,12 +268,12 @@ fn prune_in(
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
         let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));
-        let there =
+        let convert =
             |object: &Json| view.convert_back(object).and_then(|object| other.converted(&object).map(Cow::into_owned));
         let kept = match own(version) {
             true => keep_owned(of, merged, &pruned, &owned),
             false => {
-                let kept = keep_owned(other.schema.root(), &there(merged)?, &there(&pruned)?, &owned);
+                let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
                 other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
             }
         };

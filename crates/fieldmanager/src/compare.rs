@@ -44,8 +44,8 @@ impl Comparison {
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
-        let same = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
-        if same {
+        let is_equal = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
+        if is_equal {
             return;
         }
         let step = step();
@@ -124,12 +124,12 @@ pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
 }
 
 /// Compares by value: 3 equals 3.0.
-pub(super) fn same(a: &Json, b: &Json) -> bool {
+pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
         (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
         }
         (a, b) => a == b,
     }
@@ -211,7 +211,7 @@ fn shaped(
     match (old, new) {
         (None, _) => marks.added = true,
         (_, None) => marks.removed = true,
-        (Some(old), Some(new)) => marks.modified |= !same(old, new),
+        (Some(old), Some(new)) => marks.modified |= !equal(old, new),
     }
     true
 }
@@ -231,8 +231,8 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
             ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
             // Duplicate items are compared as a whole.
             ([_, _, ..], [_, _, ..]) => {
-                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
-                found.mark(&step, Marks { modified: !equal, ..Marks::default() });
+                let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
+                found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });
             }
             ([_, _, ..], new) => {
                 if let Some(new) = new.first() {

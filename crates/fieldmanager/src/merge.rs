@@ -78,39 +78,39 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
     let mut out = Vec::new();
     let mut emitted: BTreeSet<&PathElement> = BTreeSet::new();
-    let (mut l, mut r) = (0, 0);
-    while l < old.len() || r < new.len() {
-        if l < old.len() && r < new.len() && old[l] == new[r] {
-            out.extend(merge(&of.item, counterpart(&old[l]), Some(&applied[r]))?);
-            emitted.insert(&new[r]);
+    let (mut live_index, mut applied_index) = (0, 0);
+    while live_index < old.len() || applied_index < new.len() {
+        if live_index < old.len() && applied_index < new.len() && old[live_index] == new[applied_index] {
+            out.extend(merge(&of.item, counterpart(&old[live_index]), Some(&applied[applied_index]))?);
+            emitted.insert(&new[applied_index]);
             shared.next();
-            l += 1;
-            r += 1;
+            live_index += 1;
+            applied_index += 1;
             continue;
         }
-        if l < old.len()
-            && r < new.len()
-            && applied_steps.contains(&old[l])
-            && shared.peek().is_some_and(|next| **next != old[l])
+        if live_index < old.len()
+            && applied_index < new.len()
+            && applied_steps.contains(&old[live_index])
+            && shared.peek().is_some_and(|next| **next != old[live_index])
         {
-            l += 1;
+            live_index += 1;
             continue;
         }
-        if l < old.len() {
-            if !applied_steps.contains(&old[l]) {
-                out.extend(merge(&of.item, Some(&live[l]), None)?);
-                l += 1;
+        if live_index < old.len() {
+            if !applied_steps.contains(&old[live_index]) {
+                out.extend(merge(&of.item, Some(&live[live_index]), None)?);
+                live_index += 1;
                 continue;
             }
-            if emitted.contains(&old[l]) {
-                l += 1;
+            if emitted.contains(&old[live_index]) {
+                live_index += 1;
             }
         }
-        if r < new.len() {
-            out.extend(merge(&of.item, counterpart(&new[r]), Some(&applied[r]))?);
-            emitted.insert(&new[r]);
-            shared.next_if(|next| **next == new[r]);
-            r += 1;
+        if applied_index < new.len() {
+            out.extend(merge(&of.item, counterpart(&new[applied_index]), Some(&applied[applied_index]))?);
+            emitted.insert(&new[applied_index]);
+            shared.next_if(|next| **next == new[applied_index]);
+            applied_index += 1;
         }
     }
     Ok(out)
@@ -122,7 +122,7 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {
             let mut out = Map::new();
-            let mut within = false;
+            let mut removed_below = false;
             for (name, value) in members {
                 let step = PathElement::Field(name.clone());
                 if paths.has(&step) {
@@ -130,19 +130,19 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
                 }
                 let value = match paths.below(&step) {
                     Some(below) => {
-                        within = true;
+                        removed_below = true;
                         remove_within(member(of, name), value, below)
                     }
                     None => value.clone(),
                 };
                 out.insert(name.clone(), value);
             }
-            if out.is_empty() && !within { Json::Null } else { Json::Object(out) }
+            if out.is_empty() && !removed_below { Json::Null } else { Json::Object(out) }
         }
         (Shape::List, Json::Array(items)) if !items.is_empty() => {
             let Some(list) = keyed(of) else { return Json::Null };
             let mut out = Vec::new();
-            let mut within = false;
+            let mut removed_below = false;
             for item in items {
                 let step = PathElement::of_item(list, item).ok();
                 if step.as_ref().is_some_and(|step| paths.has(step)) {
@@ -150,13 +150,13 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
                 }
                 match step.as_ref().and_then(|step| paths.below(step)) {
                     Some(below) => {
-                        within = true;
+                        removed_below = true;
                         out.push(remove_within(&list.item, item, below));
                     }
                     None => out.push(item.clone()),
                 }
             }
-            if out.is_empty() && !within { Json::Null } else { Json::Array(out) }
+            if out.is_empty() && !removed_below { Json::Null } else { Json::Array(out) }
         }
         (Shape::Scalar, value) => value.clone(),
         _ => Json::Null,

@@ -45,10 +45,10 @@ impl Differences {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
         }
-        let taken = |found: &Comparison| found.changed().union(&found.removed);
+        let changed_or_removed = |found: &Comparison| found.changed().union(&found.removed);
         let others: BTreeMap<&str, Set> =
-            self.others.iter().map(|(name, found)| (name.as_str(), taken(found))).collect();
-        let own = taken(&self.own);
+            self.others.iter().map(|(name, found)| (name.as_str(), changed_or_removed(found))).collect();
+        let own = changed_or_removed(&self.own);
         managers.0.retain(|id, managed| {
             if Some(id) != keep {
                 managed.set.subtract(others.get(managed.api_version.as_str()).unwrap_or(&own));

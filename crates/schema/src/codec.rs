@@ -129,12 +129,12 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
 
 /// The start of a body as error messages show it: text if it looks like JSON, hexadecimal digits otherwise.
 pub(crate) fn excerpt(body: &[u8]) -> String {
-    const MOST: usize = 30;
+    const MAX_BYTES: usize = 30;
     if body.is_empty() {
         return "<empty>".into();
     }
-    let start = &body[..body.len().min(MOST)];
-    let more = if body.len() > MOST { " ..." } else { "" };
+    let start = &body[..body.len().min(MAX_BYTES)];
+    let more = if body.len() > MAX_BYTES { " ..." } else { "" };
     match start.first() {
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
         _ => format!("{}{more}", start.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),

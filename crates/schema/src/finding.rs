@@ -92,16 +92,16 @@ impl FieldPath<'_> {
     /// `PodSpec.spec.containers`.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
-        let mut within = None;
+        let mut innermost = None;
         let mut next = Some(self);
         while let Some(place) = next {
             if let PathStep::Field(of, field) = place.step {
-                within = within.or(Some(of));
+                innermost = innermost.or(Some(of));
                 names.push(field.name.as_str());
             }
             next = place.parent;
         }
         names.reverse();
-        Some(format!("{}.{}", within?.short_name(), names.join(".")))
+        Some(format!("{}.{}", innermost?.short_name(), names.join(".")))
     }
 }

@@ -31,7 +31,7 @@ const MILLI: i64 = -3;
 /// One, in the finest unit.
 const ONE: i128 = 1_000_000_000;
 /// The maximum of a quantity with a binary unit.
-const MOST_BINARY: i128 = i64::MAX as i128 * ONE;
+const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
     /// Zero.
@@ -284,8 +284,8 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
 /// power of two. The amount is capped.
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
     // Fraction digits beyond the precision of `i128` only round up.
-    let most = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
-    let cut = digits.len().saturating_sub(most).min(places);
+    let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
+    let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
     let mantissa = match digits.parse() {
         Ok(mantissa) => mantissa,
@@ -295,7 +295,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     };
     let mantissa = mantissa.saturating_add(i128::from(cut > 0)).saturating_mul(1 << power);
     let places = i32::try_from(places - cut).unwrap_or(i32::MAX);
-    scaled(mantissa, -places + 9).min(MOST_BINARY)
+    scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
 /// Returns the format and the power, of two or of ten, of a unit.

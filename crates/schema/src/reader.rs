@@ -9,7 +9,7 @@ use super::Schema;
 use super::decoded::BodyError;
 use super::fields::{StructFields, outlasts_null, zero};
 use super::finding::{FieldPath, PathStep, StrictFinding, note};
-use super::scalar::RefusedScalar;
+use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
@@ -111,14 +111,14 @@ impl Reader {
 fn find(
     findings: &mut Vec<StrictFinding>,
     written: &mut usize,
-    what: fn(String) -> StrictFinding,
+    finding: fn(String) -> StrictFinding,
     place: FieldPath<'_>,
 ) {
     if *written < MAX_WRITTEN {
         note(findings, || {
             let path = place.path();
             *written += path.len();
-            what(path)
+            finding(path)
         });
     }
 }
@@ -136,23 +136,23 @@ impl Sink for Typed<'_> {
     type Out = Option<Json>;
 
     fn single(mut self, found: Single<'_>) -> Option<Json> {
-        let refused = match (found, self.of) {
+        let rejected = match (found, self.of) {
             (Single::Null, _) => return None,
             (found, Type::Any) => return Some(found.into_value()),
             (Single::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
             (found, Type::Scalar(scalar)) => match scalar.read(found) {
                 Ok(value) => return Some(value),
-                Err(refused) => refused,
+                Err(rejected) => rejected,
             },
-            (found, _) => RefusedScalar::Type(found),
+            (found, _) => ScalarError::Type(found),
         };
-        match (refused, self.of) {
-            (RefusedScalar::Form(text), _) => self.reader.fail(|| text),
+        match (rejected, self.of) {
+            (ScalarError::Form(text), _) => self.reader.fail(|| text),
             (
-                RefusedScalar::Type(Single::Number(number)),
+                ScalarError::Type(Single::Number(number)),
                 Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
             ) => self.mismatch(&format!("number {number}")),
-            (RefusedScalar::Type(found), _) => self.mismatch(found.shape()),
+            (ScalarError::Type(found), _) => self.mismatch(found.shape()),
         }
         None
     }

@@ -89,8 +89,8 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
         false => Cow::Borrowed(&*text),
     };
     let mut json = serde_json::Deserializer::from_str(&whole);
-    let taken = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
-    taken.map_err(|error| go_error(&error, &text))
+    let result = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
+    result.map_err(|error| go_error(&error, &text))
 }
 
 /// Feeds parsed JSON to a sink.

@@ -27,7 +27,7 @@ pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
 /// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go, too, accepts about 400,000 nodes.
-const MOST_ALIASED: usize = 16 << 20;
+const MAX_ALIASED: usize = 16 << 20;
 
 /// Reads the first document of a body. A duplicate key is a finding, and its last value wins.
 pub(super) fn read(body: &[u8]) -> Yaml {
@@ -80,7 +80,7 @@ impl Iterator for YamlDocuments<'_> {
                 Ok((YamlEvent::DocumentStart, _)) => YamlReader::new(&mut self.events).document(),
                 Ok((YamlEvent::StreamEnd, _)) => return None,
                 Ok(_) => continue,
-                Err(fault) => Err(fault.into()),
+                Err(error) => Err(error.into()),
             };
             self.broken = read.is_err();
             return Some(read);
@@ -150,7 +150,7 @@ struct Anchored {
 impl<'p, 'a> YamlReader<'p, 'a> {
     fn new(events: &'p mut Parser<'a>) -> Self {
         let (anchors, open, findings, places) = (HashMap::new(), HashSet::new(), Vec::new(), Vec::new());
-        Self { events, anchors, open, copies: MOST_ALIASED, findings, places, unsupported: None }
+        Self { events, anchors, open, copies: MAX_ALIASED, findings, places, unsupported: None }
     }
 
     fn document(mut self) -> Yaml {
@@ -171,10 +171,10 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that starts with `event`. `room` is the number of levels that may still nest.
-    fn node(&mut self, event: YamlEvent, room: usize) -> Result<JsonNode, String> {
+    /// Reads the node that starts with `event`. `levels_left` is the number of levels that may still nest.
+    fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
-            YamlEvent::Alias(anchor) => return self.copy(&anchor, room),
+            YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
             YamlEvent::Scalar { text, plain, properties } => {
                 let tag = properties.tag.as_deref();
                 self.unsupported = self.unsupported.or(non_finite(&text, plain, tag).map(|(_, shown)| shown));
@@ -182,11 +182,11 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             }
             YamlEvent::SequenceStart(Properties { anchor, .. }) => {
                 self.begin(anchor.as_deref());
-                (self.list(inside(room)?)?, anchor)
+                (self.list(inside(levels_left)?)?, anchor)
             }
             YamlEvent::MappingStart(Properties { anchor, .. }) => {
                 self.begin(anchor.as_deref());
-                (self.map(inside(room)?)?, anchor)
+                (self.map(inside(levels_left)?)?, anchor)
             }
             _ => return Err("the document has no content".into()),
         };
@@ -198,18 +198,18 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.open.extend(anchor.map(str::to_owned));
     }
 
-    fn list(&mut self, room: usize) -> Result<JsonNode, String> {
+    fn list(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut items = Vec::new();
         loop {
             match self.event()? {
                 (YamlEvent::SequenceEnd, _) => return Ok(JsonNode::List(items)),
-                (event, _) => items.push(self.node(event, room)?),
+                (event, _) => items.push(self.node(event, levels_left)?),
             }
         }
     }
 
     /// Reads a map. Reports duplicate keys, and merges the maps of a `<<` key where it occurs.
-    fn map(&mut self, room: usize) -> Result<JsonNode, String> {
+    fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
             let (event, _) = self.event()?;
@@ -218,7 +218,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             }
             if merges(&event) {
                 // The first of several maps takes precedence.
-                for (members, places) in self.bases(room)?.into_iter().rev() {
+                for (members, places) in self.bases(levels_left)?.into_iter().rev() {
                     for ((key, node), place) in members.into_iter().zip(places) {
                         self.findings.extend(map.set(key, node, place));
                     }
@@ -227,7 +227,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             }
             let (key, shown) = self.key(event)?;
             let (event, line) = self.event()?;
-            let node = self.node(event, room)?;
+            let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
         // From here on, Go has the members in the order of their keys.
@@ -239,19 +239,19 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 
     /// Returns the maps in the value of a `<<` key.
-    fn bases(&mut self, room: usize) -> Result<Vec<MergeSource>, String> {
+    fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
         // Go does not accept an alias of a list here.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
-            return Ok(vec![self.base(event, room)?]);
+            return Ok(vec![self.base(event, levels_left)?]);
         };
-        let room = inside(room)?;
+        let levels_left = inside(levels_left)?;
         self.begin(anchor.as_deref());
         let mut bases = Vec::new();
         loop {
             match self.event()? {
                 (YamlEvent::SequenceEnd, _) => break,
-                (event, _) => bases.push(self.base(event, room)?),
+                (event, _) => bases.push(self.base(event, levels_left)?),
             }
         }
         self.remember(
@@ -261,8 +261,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(bases)
     }
 
-    fn base(&mut self, event: YamlEvent, room: usize) -> Result<MergeSource, String> {
-        match self.node(event, room)? {
+    fn base(&mut self, event: YamlEvent, levels_left: usize) -> Result<MergeSource, String> {
+        match self.node(event, levels_left)? {
             JsonNode::Map(members) => Ok((members, std::mem::take(&mut self.places))),
             _ => Err("map merge requires map or sequence of maps as the value".into()),
         }
@@ -307,13 +307,13 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.anchors.insert(anchor, anchored);
     }
 
-    fn copy(&mut self, anchor: &str, room: usize) -> Result<JsonNode, String> {
+    fn copy(&mut self, anchor: &str, levels_left: usize) -> Result<JsonNode, String> {
         if self.open.contains(anchor) {
             return Err(format!("anchor '{anchor}' value contains itself"));
         }
         let anchored = self.anchors.get(anchor).ok_or_else(|| format!("unknown anchor '{anchor}' referenced"))?;
         let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
-        if *height > room {
+        if *height > levels_left {
             return Err(too_deep());
         }
         self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
@@ -331,17 +331,17 @@ fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, S
     let Some(tag) = tag else {
         return Ok(if is_plain { plain(&text) } else { JsonNode::String(text) });
     };
-    let wanted = core_tag(tag).unwrap_or_default();
-    let node = match wanted {
+    let expected = core_tag(tag).unwrap_or_default();
+    let node = match expected {
         "binary" => return binary(&text),
         "float" if non_finite(&text, is_plain, Some(tag)).is_some() => return Ok(JsonNode::Null),
         "bool" | "float" | "int" | "null" => plain(&text),
         _ => return Ok(JsonNode::String(text)),
     };
     let fits = match &node {
-        JsonNode::Null => wanted == "null",
-        JsonNode::Bool(_) => wanted == "bool",
-        JsonNode::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
+        JsonNode::Null => expected == "null",
+        JsonNode::Bool(_) => expected == "bool",
+        JsonNode::Number(number) => expected == "float" || (expected == "int" && !number.is_f64()),
         _ => false,
     };
     let found = match &node {
@@ -352,7 +352,7 @@ fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, S
         JsonNode::Number(_) => "int",
         _ => "str",
     };
-    Err(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
+    Err(format!("cannot decode !!{found} `{text}` as a !!{expected}"))
 }
 
 /// Decodes base64 text. Each invalid UTF-8 byte becomes U+FFFD.
@@ -467,8 +467,8 @@ fn merges(key: &YamlEvent) -> bool {
     merge && text == "<<"
 }
 
-fn inside(room: usize) -> Result<usize, String> {
-    room.checked_sub(1).ok_or_else(too_deep)
+fn inside(levels_left: usize) -> Result<usize, String> {
+    levels_left.checked_sub(1).ok_or_else(too_deep)
 }
 
 fn too_deep() -> String {

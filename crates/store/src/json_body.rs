@@ -295,7 +295,7 @@ mod tests {
 
     /// Creates an object of a template. All its long values except the status are equal in all objects.
     fn replica(number: usize) -> Json {
-        let owned = |what: &str| (0..40).map(|at| (format!("f:{what}{at}"), json!({}))).collect::<Json>();
+        let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
             "metadata": {
                 "name": format!("n{number}"), "resourceVersion": "1",

@@ -398,11 +398,11 @@ impl VersionedStore {
 
     fn check_expected(&self, resource: &str, key: &str, expect: Expect) -> Result<(), Refused> {
         let found = self.get(resource, key);
-        let holds = match expect {
+        let is_met = match expect {
             Expect::Absent => found.is_none(),
             Expect::At(revision) => found.is_some_and(|object| object.revision() == revision),
         };
-        if holds { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
+        if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
     /// Returns the key of the object that holds a claim.

@@ -168,9 +168,9 @@ fn deletion_has_the_last_content_and_its_own_revision() {
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision()).unwrap();
     assert_eq!(deleted.revision(), created.revision() + 1);
-    let shown = deleted.new.decode();
-    assert_eq!(shown["data"], json!({"k": "1"}));
-    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision().to_string()));
+    let decoded = deleted.new.decode();
+    assert_eq!(decoded["data"], json!({"k": "1"}));
+    assert_eq!(decoded["metadata"]["resourceVersion"], json!(deleted.revision().to_string()));
 }
 
 #[test]
@@ -397,9 +397,9 @@ fn neighbours_are_encoded_once_until_one_changes() {
         put(&mut store, key);
     }
     // Returns the sizes of the groups of neighbours, and whether each was encoded now.
-    let shown = |store: &VersionedStore| {
+    let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
-        let mut shown = Vec::new();
+        let mut encoded_groups = Vec::new();
         while let Some(neighbours) = run.neighbours() {
             let revisions: Vec<_> = neighbours.iter().map(|object| object.revision()).collect();
             let mut made = false;
@@ -408,23 +408,23 @@ fn neighbours_are_encoded_once_until_one_changes() {
                 Ok::<_, ()>(revisions.iter().map(|revision| *revision as u8).collect())
             });
             assert_eq!(encoded.expect("made").iter().map(|byte| u64::from(*byte)).collect::<Vec<_>>(), revisions);
-            shown.push((revisions.len(), made));
+            encoded_groups.push((revisions.len(), made));
             run.pass_neighbours();
         }
         assert_eq!(run.left(), 0);
-        shown
+        encoded_groups
     };
     let kept = store.objects(&pods);
-    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
+    assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
-    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
+    assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
     // The same without a snapshot that shares the nodes.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
-    assert_eq!(shown(&store), [(4, true), (1, true)]);
+    assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
     // A range that starts within a group has no neighbours there.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());

@@ -124,9 +124,9 @@ impl JsonPatch {
         Ok(operation)
     }
 
-    fn find(&mut self, what: &str, at: usize, name: &str) {
+    fn find(&mut self, problem: &str, at: usize, name: &str) {
         crate::note(&mut self.findings, || {
-            StrictFinding::Other(format!("json patch {what} field {:?}", format!("[{at}].{name}")))
+            StrictFinding::Other(format!("json patch {problem} field {:?}", format!("[{at}].{name}")))
         });
     }
 }
@@ -187,7 +187,7 @@ impl Effort {
     /// Counts a value that will be placed at the path. Returns `None` if it exceeds the limit, or would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Option<()> {
         let above = path.matches('/').count();
-        let placed = DEEPEST.checked_sub(above).and_then(|room| self.count(value, room));
+        let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
         if placed.is_none() {
             self.excess = Some(match self.placed > MAX_PLACED {
                 true => format!("exceeds the limit of the patch: it can place at most {MAX_PLACED} values"),
@@ -197,20 +197,20 @@ impl Effort {
         placed
     }
 
-    /// Counts a value and its parts. `room` is the number of levels that may still nest.
-    fn count(&mut self, value: &Json, room: usize) -> Option<()> {
+    /// Counts a value and its parts. `levels_left` is the number of levels that may still nest.
+    fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
             return None;
         }
         match value {
             Json::Object(members) => {
-                let room = room.checked_sub(1)?;
-                members.values().try_for_each(|value| self.count(value, room))
+                let levels_left = levels_left.checked_sub(1)?;
+                members.values().try_for_each(|value| self.count(value, levels_left))
             }
             Json::Array(items) => {
-                let room = room.checked_sub(1)?;
-                items.iter().try_for_each(|value| self.count(value, room))
+                let levels_left = levels_left.checked_sub(1)?;
+                items.iter().try_for_each(|value| self.count(value, levels_left))
             }
             _ => Some(()),
         }

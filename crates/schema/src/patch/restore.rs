@@ -22,7 +22,7 @@ pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
 }
 
 fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
-    let wanted = match scalar {
+    let expected = match scalar {
         Scalar::String => "string",
         Scalar::Bool => "bool",
         Scalar::Int32 => "int32",
@@ -31,11 +31,11 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
         _ => return None,
     };
     let found = shape(found);
-    match (wanted, found) {
+    match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
         // Go would convert a number to a character, or truncate it. Here, both are errors.
-        ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {wanted}")),
-        _ => Some(format!("unrecognized type: {wanted}")),
+        ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
+        _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 

@@ -92,8 +92,8 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     }
     if maps == 0 {
         if deletes {
-            let gone: HashSet<Json> = patch.into_iter().collect();
-            return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
+            let deleted: HashSet<Json> = patch.into_iter().collect();
+            return Ok(live.into_iter().filter(|item| !deleted.contains(item)).collect());
         }
         let mut seen = HashSet::new();
         let merged = live.iter().chain(&patch).filter(|item| seen.insert(*item)).cloned().collect();
@@ -132,14 +132,14 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
 /// Applies the `$patch` directives of the items and removes these items from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     let mut replace = false;
     for item in patch {
         match item.get(PATCH) {
             None => rest.push(item),
             Some(Json::String(word)) if word == "delete" => {
                 item.get(key).ok_or_else(|| no_key(&item, key))?;
-                gone.push(item);
+                deleted.push(item);
             }
             Some(Json::String(word)) if word == "replace" => replace = true,
             Some(Json::String(word)) if word == "merge" => {
@@ -148,8 +148,8 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
             Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Map::new()))),
         }
     }
-    let gone = Places::new(&gone, Some(key));
-    live.retain(|old| gone.of(old).is_none());
+    let deleted = Places::new(&deleted, Some(key));
+    live.retain(|old| deleted.of(old).is_none());
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 

@@ -65,8 +65,8 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`. `room` is the number of levels that may still nest.
-    fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
+    /// Reads the fields into `object`. `levels_left` is the number of levels that may still nest.
+    fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
             let found = self.numbered(number);
@@ -74,9 +74,9 @@ impl<'a> MessageReader<'a> {
                 [] => (),
                 [at] if self.number(*at).len() == found.around => {
                     let field = &self.of.fields[*at];
-                    put(field, content, object, room).map_err(|why| format!("{}: {why}", field.name))?;
+                    put(field, content, object, levels_left).map_err(|why| format!("{}: {why}", field.name))?;
                 }
-                _ => found.read(as_bytes(content)?, object, room)?,
+                _ => found.read(as_bytes(content)?, object, levels_left)?,
             }
         }
         Ok(())
@@ -95,17 +95,17 @@ impl<'a> MessageReader<'a> {
     }
 }
 
-fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> Result<(), String> {
+fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
-            let item = value(content, &list.item, inside(room)?)?;
+            let item = value(content, &list.item, inside(levels_left)?)?;
             match object.get_mut(&field.name) {
                 Some(Json::Array(items)) => items.push(item),
                 _ => drop(object.insert(field.name.clone(), vec![item].into())),
             }
         }
         Type::Map(map) => {
-            let (key, item) = entry(as_bytes(content)?, &map.value, inside(room)?)?;
+            let (key, item) = entry(as_bytes(content)?, &map.value, inside(levels_left)?)?;
             match object.get_mut(&field.name) {
                 Some(Json::Object(entries)) => drop(entries.insert(key, item)),
                 _ => drop(object.insert(field.name.clone(), Map::from_iter([(key, item)]).into())),
@@ -114,9 +114,9 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
                 // A repeated message is merged into the earlier one.
-                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(room)?);
+                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
-            let value = value(content, of, room)?;
+            let value = value(content, of, levels_left)?;
             // Go encodes every field that is not a pointer, even if JSON omits it.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
@@ -131,7 +131,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
 }
 
 /// Decodes an entry of a map: the key is field 1, the value field 2.
-fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
+fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
         match field? {
@@ -143,59 +143,59 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String>
     let value = match (found, of) {
         // The value of a map cannot be a repeated field, so a list has a message of its own.
         (Some(content), Type::List(list)) => {
-            let room = inside(room)?;
-            let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
+            let levels_left = inside(levels_left)?;
+            let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
             Json::Array(items.collect::<Result<_, _>>()?)
         }
-        (Some(content), of) => value(content, of, room)?,
+        (Some(content), of) => value(content, of, levels_left)?,
         (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
         (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: WireValue<'_>, of: &Type, room: usize) -> Result<Json, String> {
+fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, String> {
     match of {
-        Type::Scalar(scalar) => scalar_value(content, *scalar, room),
+        Type::Scalar(scalar) => scalar_value(content, *scalar, levels_left),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
-            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
+            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(levels_left)?)?;
             Ok(Json::Object(object))
         }
-        Type::Any => embedded(content, room),
-        Type::Union(union) => union_value(content, *union, room),
+        Type::Any => embedded(content, levels_left),
+        Type::Union(union) => union_value(content, *union, levels_left),
         Type::List(_) | Type::Map(_) => Err("a list within a list".into()),
     }
 }
 
 /// Decodes JSON in a message of its own.
-fn embedded(content: WireValue<'_>, room: usize) -> Result<Json, String> {
+fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
         return Ok(Json::Null);
     }
     let value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
-    if fits(&value, room) { Ok(value) } else { Err(too_deep()) }
+    if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Whether a value nests at most `room` lists and objects.
-fn fits(value: &Json, room: usize) -> bool {
+/// Whether a value nests at most `levels_left` lists and objects.
+fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
-        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
-        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),
+        Json::Object(members) => levels_left > 0 && members.values().all(|value| fits(value, levels_left - 1)),
         _ => true,
     }
 }
 
-fn inside(room: usize) -> Result<usize, String> {
-    room.checked_sub(1).ok_or_else(too_deep)
+fn inside(levels_left: usize) -> Result<usize, String> {
+    levels_left.checked_sub(1).ok_or_else(too_deep)
 }
 
 fn too_deep() -> String {
     "the body is nested too deeply".into()
 }
 
-fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
+fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
@@ -213,24 +213,24 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<J
         },
         Scalar::Time => timestamp(content)?.map_or(Json::Null, |time| Time(time).to_string().into()),
         Scalar::MicroTime => timestamp(content)?.map_or(Json::Null, |time| MicroTime(time).to_string().into()),
-        Scalar::Raw => embedded(content, room)?,
+        Scalar::Raw => embedded(content, levels_left)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }
 
 /// Decodes a union, which is a message with one field per case.
-fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json, String> {
+fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
-        return value(content, &schema, room);
+        return value(content, &schema, levels_left);
     }
     let others = WireFields::of(as_bytes(content)?)
         .filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
-        Union::Bool => scalar_value(field?.1, Scalar::Bool, room),
-        Union::List => value(field?.1, &schema, inside(room)?),
-        Union::Strings => scalar_value(field?.1, Scalar::String, room),
+        Union::Bool => scalar_value(field?.1, Scalar::Bool, levels_left),
+        Union::List => value(field?.1, &schema, inside(levels_left)?),
+        Union::Strings => scalar_value(field?.1, Scalar::String, levels_left),
     });
     match union {
         Union::Bool => values.next().unwrap_or(Ok(Json::Bool(false))),

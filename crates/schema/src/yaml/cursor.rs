@@ -10,13 +10,13 @@ pub(super) struct Mark {
 
 /// Why a text is not YAML, in libyaml's words. Go reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct YamlFault {
+pub(super) struct YamlError {
     problem: String,
     /// The line that Go reports; 0 if it reports none.
     line: usize,
 }
 
-impl YamlFault {
+impl YamlError {
     /// A scanner error at `at`, in a construct that began at `context`. As in Go, an error in the first line has no line number, unless the
     /// construct began later.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
@@ -36,11 +36,11 @@ impl YamlFault {
     }
 }
 
-impl From<YamlFault> for String {
-    fn from(fault: YamlFault) -> Self {
-        match fault.line {
-            0 => fault.problem,
-            line => format!("line {line}: {}", fault.problem),
+impl From<YamlError> for String {
+    fn from(error: YamlError) -> Self {
+        match error.line {
+            0 => error.problem,
+            line => format!("line {line}: {}", error.problem),
         }
     }
 }
@@ -85,9 +85,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns an error if the text continues with a character that YAML does not allow.
-    pub(super) fn check_end(&self) -> Result<(), YamlFault> {
+    pub(super) fn check_end(&self) -> Result<(), YamlError> {
         match self.is_end() && self.end < self.text.len() {
-            true => Err(YamlFault::plain("control characters are not allowed")),
+            true => Err(YamlError::plain("control characters are not allowed")),
             false => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use super::{float_text, plain};
 use crate::JsonNode;
 
 /// Longer keys need a `?` in front.
-const LONGEST_KEY: usize = 1000;
+const MAX_KEY_LEN: usize = 1000;
 
 /// Writes a value as a document.
 pub(crate) fn write(value: &Json) -> String {
@@ -39,7 +39,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
             for (at, (key, value)) in members.iter().enumerate() {
                 begin(at, indent, out);
                 let key = text(key);
-                match key.len() > LONGEST_KEY {
+                match key.len() > MAX_KEY_LEN {
                     true => {
                         let _ = write!(out, "? {key}\n{:indent$}:", "");
                     }
@@ -192,7 +192,7 @@ mod tests {
                 let (read, findings) =
                     super::super::read(written.as_bytes()).unwrap_or_else(|why| panic!("{why}: {written}"));
                 assert_eq!((read.into_value(), findings), (value.clone(), Vec::new()), "{written}");
-                if text.len() <= LONGEST_KEY {
+                if text.len() <= MAX_KEY_LEN {
                     let line = write_line(&value);
                     let read = super::super::read(line.as_bytes()).map(|(read, _)| read.into_value());
                     assert_eq!((read, line.lines().count()), (Ok(value), 1), "{line}");

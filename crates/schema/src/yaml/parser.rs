@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::cursor::{Mark, YamlFault};
+use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
 /// An event in a YAML text.
@@ -55,7 +55,7 @@ enum State {
     End,
 }
 
-type Parsed = Result<(YamlEvent, Mark), YamlFault>;
+type Parsed = Result<(YamlEvent, Mark), YamlError>;
 
 /// Converts a text to events.
 #[derive(Debug)]
@@ -116,11 +116,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek(&mut self) -> Result<&Token, YamlFault> {
+    fn peek(&mut self) -> Result<&Token, YamlError> {
         self.scanner.peek().map(|placed| &placed.token)
     }
 
-    fn mark(&mut self) -> Result<Mark, YamlFault> {
+    fn mark(&mut self) -> Result<Mark, YamlError> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
@@ -166,25 +166,25 @@ impl<'a> Parser<'a> {
             return Ok((YamlEvent::DocumentStart, mark));
         }
         if *self.peek()? != Token::DocumentStart {
-            return Err(YamlFault::parsing("did not find expected <document start>", Mark::default(), self.mark()?));
+            return Err(YamlError::parsing("did not find expected <document start>", Mark::default(), self.mark()?));
         }
         self.scanner.take()?;
         self.state = State::DocumentContent;
         Ok((YamlEvent::DocumentStart, mark))
     }
 
-    fn directives(&mut self) -> Result<(), YamlFault> {
+    fn directives(&mut self) -> Result<(), YamlError> {
         let (mut version, mut own) = (false, HashMap::new());
         while matches!(self.peek()?, Token::Version { .. } | Token::TagDirective { .. }) {
             let PlacedToken { token, mark } = self.scanner.take()?;
-            let fault = |problem: &str| YamlFault::parsing(problem, Mark::default(), mark);
+            let error = |problem: &str| YamlError::parsing(problem, Mark::default(), mark);
             match token {
-                Token::Version { .. } if version => return Err(fault("found duplicate %YAML directive")),
+                Token::Version { .. } if version => return Err(error("found duplicate %YAML directive")),
                 Token::Version { major: 1, minor: 1 } => version = true,
-                Token::Version { .. } => return Err(fault("found incompatible YAML document")),
+                Token::Version { .. } => return Err(error("found incompatible YAML document")),
                 Token::TagDirective { handle, prefix } => {
                     let before = own.insert(handle, prefix);
-                    before.map_or(Ok(()), |_| Err(fault("found duplicate %TAG directive")))?;
+                    before.map_or(Ok(()), |_| Err(error("found duplicate %TAG directive")))?;
                 }
                 _ => {}
             }
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
                 self.pop();
                 return Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties }, start));
             }
-            _ => return Err(YamlFault::parsing("did not find expected node content", start, self.mark()?)),
+            _ => return Err(YamlError::parsing("did not find expected node content", start, self.mark()?)),
         };
         self.state = state;
         if !matches!(state, State::IndentlessSequence) {
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an anchor and a tag, in any order.
-    fn properties(&mut self, start: Mark) -> Result<Properties, YamlFault> {
+    fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {
             match self.peek()? {
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
                         _ if handle.is_empty() => Some(suffix),
                         Some(prefix) => Some(format!("{prefix}{suffix}")),
                         None => {
-                            return Err(YamlFault::parsing("found undefined tag handle", start, self.mark()?));
+                            return Err(YamlError::parsing("found undefined tag handle", start, self.mark()?));
                         }
                     };
                 }
@@ -287,11 +287,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns an error in the current collection.
-    fn fault(&mut self, problem: &str) -> YamlFault {
+    fn error(&mut self, problem: &str) -> YamlError {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {
-            Ok(mark) => YamlFault::parsing(problem, context, mark),
-            Err(fault) => fault,
+            Ok(mark) => YamlError::parsing(problem, context, mark),
+            Err(error) => error,
         }
     }
 
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
                 self.node_unless(&[Token::BlockEntry, Token::BlockEnd], State::BlockSequence, true, false)
             }
             Token::BlockEnd => self.end(YamlEvent::SequenceEnd),
-            _ => Err(self.fault("did not find expected '-' indicator")),
+            _ => Err(self.error("did not find expected '-' indicator")),
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Parser<'a> {
                 self.node_unless(&[Token::Key, Token::Value, Token::BlockEnd], State::BlockValue, true, true)
             }
             Token::BlockEnd => self.end(YamlEvent::MappingEnd),
-            _ => Err(self.fault("did not find expected key")),
+            _ => Err(self.error("did not find expected key")),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> Parser<'a> {
         const NEXT: State = State::FlowSequence { first: false };
         if *self.peek()? != Token::FlowSequenceEnd && !first {
             if *self.peek()? != Token::FlowEntry {
-                return Err(self.fault("did not find expected ',' or ']'"));
+                return Err(self.error("did not find expected ',' or ']'"));
             }
             self.scanner.take()?;
         }
@@ -376,7 +376,7 @@ impl<'a> Parser<'a> {
     fn flow_key(&mut self, first: bool) -> Parsed {
         if *self.peek()? != Token::FlowMappingEnd && !first {
             if *self.peek()? != Token::FlowEntry {
-                return Err(self.fault("did not find expected ',' or '}'"));
+                return Err(self.error("did not find expected ',' or '}'"));
             }
             self.scanner.take()?;
         }

@@ -5,10 +5,10 @@ mod scalars;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::cursor::{Cursor, Mark, YamlFault};
+use super::cursor::{Cursor, Mark, YamlError};
 
 /// The maximum length of a key without `?`, in characters.
-const LONGEST_KEY: usize = 1024;
+const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
@@ -51,7 +51,7 @@ struct SimpleKey {
     mark: Mark,
 }
 
-type Scanned<T> = Result<T, YamlFault>;
+type Scanned<T> = Result<T, YamlError>;
 
 /// Splits a text into tokens.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl<'a> Scanner<'a> {
         while !self.ended && self.needs_more()? {
             self.fetch()?;
         }
-        self.tokens.front().ok_or_else(|| YamlFault::plain("unexpected end of the text"))
+        self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
     /// Takes the next token. [`Token::StreamEnd`] is never removed.
@@ -100,7 +100,7 @@ impl<'a> Scanner<'a> {
             return self.peek().cloned();
         }
         self.taken += 1;
-        self.tokens.pop_front().ok_or_else(|| YamlFault::plain("unexpected end of the text"))
+        self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
     /// Whether more tokens are needed, because the first one may turn out to be a key.
@@ -120,7 +120,7 @@ impl<'a> Scanner<'a> {
         if !key.possible {
             return Ok(false);
         }
-        if key.mark.line == now.line && key.mark.index + LONGEST_KEY >= now.index {
+        if key.mark.line == now.line && key.mark.index + MAX_KEY_LEN >= now.index {
             return Ok(true);
         }
         self.forget_key(level)?;
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
     fn forget_key(&mut self, level: usize) -> Scanned<()> {
         let key = self.keys[level];
         if key.possible && key.required {
-            return Err(YamlFault::scanning("could not find expected ':'", key.mark, self.cursor.mark()));
+            return Err(YamlError::scanning("could not find expected ':'", key.mark, self.cursor.mark()));
         }
         if key.possible {
             self.keys[level].possible = false;
@@ -261,7 +261,7 @@ impl<'a> Scanner<'a> {
                 self.push(Token::Scalar { text, plain: true }, mark);
                 Ok(())
             }
-            _ => Err(YamlFault::scanning("found character that cannot start any token", mark, mark)),
+            _ => Err(YamlError::scanning("found character that cannot start any token", mark, mark)),
         }
     }
 
@@ -344,7 +344,7 @@ impl<'a> Scanner<'a> {
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {
-            return Err(YamlFault::scanning(problem, mark, mark));
+            return Err(YamlError::scanning(problem, mark, mark));
         }
         self.open_block(mark.column, None, token, mark);
         Ok(())

@@ -384,8 +384,8 @@ proptest! {
     #[test]
     fn output_of_serde_yaml_is_read_back(value in values()) {
         // Uses a value of serde_yaml, which may take the numbers of serde_json for maps.
-        let own: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
-        let text = serde_yaml::to_string(&own).unwrap();
+        let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
+        let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
     }
 

@@ -230,26 +230,26 @@ fn custom_resource_keeps_its_content() {
     );
     let words = strict_words(&decoded.findings).unwrap();
     assert_eq!(words, "strict decoding error: duplicate field \"spec.m\", unknown field \"metadata.foo\"");
-    let refused = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
-    assert!(refused(b"{}").contains("Object 'Kind' is missing"));
+    let decode_error = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
+    assert!(decode_error(b"{}").contains("Object 'Kind' is missing"));
     let versionless = decode(br#"{"kind": "Widget"}"#, BodyFormat::Json, &expected).unwrap().object;
-    let refused = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
-    assert!(refused.to_string().contains("the API version in the data () does not match"));
+    let error = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
+    assert!(error.to_string().contains("the API version in the data () does not match"));
 }
 
 #[test]
 fn syntax_errors_precede_kind_errors_and_value_errors() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let expected = Expected { api_version: "v1", schema: &schema };
-    let refused = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap_err();
+    let decode_error = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap_err();
     let deep = format!("{}{}", "[".repeat(DEEPEST), "]".repeat(DEEPEST));
     for bad in ["{\"x\": 1e999}", "{\"x\": \"\\x\"}", "[1, }", &deep] {
-        let error = refused(&format!("{{\"spec\": 1, \"kind\": \"Secret\", \"unknown\": {bad}}}"));
+        let error = decode_error(&format!("{{\"spec\": 1, \"kind\": \"Secret\", \"unknown\": {bad}}}"));
         assert!(matches!(error, BodyError::Unrecognized(_)), "{error}");
     }
-    let error = refused("{\"spec\": 1, \"metadata\": 2, \"KIND\": \"Secret\"}");
+    let error = decode_error("{\"spec\": 1, \"metadata\": 2, \"KIND\": \"Secret\"}");
     assert!(matches!(error, BodyError::OtherKind(_)), "{error}");
-    let error = refused("{\"spec\": 1, \"metadata\": 2}").to_string();
+    let error = decode_error("{\"spec\": 1, \"metadata\": 2}").to_string();
     assert!(error.ends_with("cannot unmarshal number into Go struct field Pod.spec of type v1.PodSpec"), "{error}");
 }
 

@@ -271,12 +271,12 @@ mod laws {
     /// Returns the smallest merge patch from one object to another.
     fn diff(from: &Json, to: &Json) -> Json {
         let (Json::Object(from), Json::Object(to)) = (from, to) else { return to.clone() };
-        let gone = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));
+        let removed = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));
         let changed = to
             .iter()
             .filter(|(name, value)| from.get(name) != Some(value))
             .map(|(name, value)| (name.clone(), from.get(name).map_or_else(|| value.clone(), |old| diff(old, value))));
-        Json::Object(gone.chain(changed).collect())
+        Json::Object(removed.chain(changed).collect())
     }
 
     proptest! {

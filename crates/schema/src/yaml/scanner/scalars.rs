@@ -1,7 +1,7 @@
 //! Scans plain scalars, quoted scalars and block scalars.
 
 use super::{Scanned, Scanner};
-use crate::yaml::cursor::{Mark, YamlFault};
+use crate::yaml::cursor::{Mark, YamlError};
 
 /// The blanks and line breaks between two parts of a scalar.
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Scanner<'_> {
                 match early && scanner.cursor.byte(0) == b'\t' {
                     true => {
                         let problem = "found a tab character that violates indentation";
-                        Err(YamlFault::scanning(problem, start, scanner.cursor.mark()))
+                        Err(YamlError::scanning(problem, start, scanner.cursor.mark()))
                     }
                     false => Ok(()),
                 }
@@ -103,11 +103,11 @@ impl Scanner<'_> {
         self.cursor.skip();
         loop {
             if self.cursor.is_document_marker("---") || self.cursor.is_document_marker("...") {
-                return Err(self.fault("found unexpected document indicator", start));
+                return Err(self.error("found unexpected document indicator", start));
             }
             if self.cursor.is_end() {
                 self.cursor.check_end()?;
-                return Err(self.fault("found unexpected end of stream", start));
+                return Err(self.error("found unexpected end of stream", start));
             }
             let escaped_break = self.scan_quoted_part(quote, start, &mut text)?;
             if self.cursor.byte(0) == quote {
@@ -163,7 +163,7 @@ impl Scanner<'_> {
             b'x' => ('\0', 2),
             b'u' => ('\0', 4),
             b'U' => ('\0', 8),
-            _ => return Err(self.fault("found unknown escape character", start)),
+            _ => return Err(self.error("found unknown escape character", start)),
         };
         self.cursor.skip_many(2);
         if digits == 0 {
@@ -173,20 +173,20 @@ impl Scanner<'_> {
         let mut value = 0_u32;
         for at in 0..digits {
             let Some(digit) = char::from(self.cursor.byte(at)).to_digit(16) else {
-                return Err(self.fault("did not find expected hexdecimal number", start));
+                return Err(self.error("did not find expected hexdecimal number", start));
             };
             value = value << 4 | digit;
         }
         let Some(c) = char::from_u32(value) else {
-            return Err(self.fault("found invalid Unicode character escape code", start));
+            return Err(self.error("found invalid Unicode character escape code", start));
         };
         self.cursor.skip_many(digits);
         text.push(c);
         Ok(())
     }
 
-    pub(super) fn fault(&self, problem: &str, start: Mark) -> YamlFault {
-        YamlFault::scanning(problem, start, self.cursor.mark())
+    pub(super) fn error(&self, problem: &str, start: Mark) -> YamlError {
+        YamlError::scanning(problem, start, self.cursor.mark())
     }
 
     /// Scans a literal or folded block scalar.
@@ -232,7 +232,7 @@ impl Scanner<'_> {
         for _ in 0..2 {
             match self.cursor.byte(0) {
                 byte @ (b'+' | b'-') if chomping == 0 => chomping = byte,
-                b'0' if increment == 0 => return Err(self.fault("found an indentation indicator equal to 0", start)),
+                b'0' if increment == 0 => return Err(self.error("found an indentation indicator equal to 0", start)),
                 digit @ b'1'..=b'9' if increment == 0 => increment = isize::from(digit - b'0'),
                 _ => break,
             }
@@ -243,7 +243,7 @@ impl Scanner<'_> {
             self.cursor.skip_line_rest();
         }
         if !self.cursor.is_break_or_end(0) {
-            return Err(self.fault("did not find expected comment or line break", start));
+            return Err(self.error("did not find expected comment or line break", start));
         }
         self.cursor.read_break();
         Ok((chomping, increment))
@@ -260,7 +260,7 @@ impl Scanner<'_> {
             furthest = furthest.max(self.cursor.mark().column as isize);
             if inside(self) && self.cursor.byte(0) == b'\t' {
                 let problem = "found a tab character where an indentation space is expected";
-                return Err(self.fault(problem, start));
+                return Err(self.error(problem, start));
             }
             match self.cursor.read_break() {
                 "" => break,
