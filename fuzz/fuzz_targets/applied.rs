@@ -1,4 +1,4 @@
-//! What is applied.
+//! An applied configuration.
 
 #![no_main]
 

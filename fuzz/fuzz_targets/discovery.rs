@@ -1,4 +1,4 @@
-//! A document of discovery.
+//! A discovery document.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a credential program prints.
+//! The output of a credential plugin.
 
 #![no_main]
 

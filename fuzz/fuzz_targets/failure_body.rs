@@ -1,4 +1,4 @@
-//! The body of a failure.
+//! The body of an error response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Who owns which fields.
+//! Managed fields in the format `fieldsV1`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The bytes of a watch.
+//! The body of a watch.
 
 #![no_main]
 

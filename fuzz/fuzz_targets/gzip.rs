@@ -1,4 +1,4 @@
-//! A body in gzip.
+//! A gzip body.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The frames of HTTP/2, as they are cut.
+//! HTTP/2 frames, split at any position.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A JSONPath, and what it is looked up in.
+//! A JSONPath and the object to search.
 
 #![no_main]
 

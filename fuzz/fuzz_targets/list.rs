@@ -1,4 +1,4 @@
-//! The bytes of a list.
+//! The body of a list.
 
 #![no_main]
 

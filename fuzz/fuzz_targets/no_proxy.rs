@@ -1,4 +1,4 @@
-//! `NO_PROXY`, and hosts.
+//! `NO_PROXY` and host names.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What an issuer of OpenID Connect answers.
+//! Responses of an OpenID Connect issuer.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A body in protobuf.
+//! A protobuf body.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a proxy answers to who asks for a tunnel.
+//! The response of a proxy to a tunnel request.
 
 #![no_main]
 

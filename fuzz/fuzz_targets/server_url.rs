@@ -1,4 +1,4 @@
-//! The address of a server.
+//! The URL of a server.
 
 #![no_main]
 

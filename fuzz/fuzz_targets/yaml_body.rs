@@ -1,4 +1,4 @@
-//! A body in YAML.
+//! A YAML body.
 
 #![no_main]
 

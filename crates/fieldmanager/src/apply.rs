@@ -1,4 +1,4 @@
-//! Server-side apply: what an apply changes, and whom it conflicts with.
+//! Server-side apply: the resulting object, and conflicts with other managers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,47 +9,47 @@ use pintle_meta::StatusCause;
 use pintle_schema::Type;
 
 use super::WriteContext;
-use super::compare::{compare, same};
+use super::compare::{compare, equal};
 use super::field_set::{check, field_set};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
 use super::path_element::PathElement;
 use super::set::Set;
-use super::tracking::{NEVER, record};
+use super::tracking::{NEVER_TRACKED, record};
 use super::versions::{Differences, VersionView};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// So many bytes of conflicts are told.
-const MOST_CONFLICTS_TOLD: usize = 4 << 20;
+/// The maximum size of the reported conflicts, in bytes.
+const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 
-/// What became of an apply.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, `managedFields` included. It is not defaulted yet, nor does it have to fit the types of Go.
+    /// The object, including `managedFields`. It is not defaulted, and may not fit the types of Go.
     pub object: Json,
-    /// Whether the object changed, beyond who owns what. If not, it is the live one.
+    /// Whether the object changed, apart from `managedFields`. If not, it is the live object.
     pub changed: bool,
 }
 
 /// Why an apply fails.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
-    /// 400: the configuration makes no sense for this object.
+    /// 400: the configuration is invalid for this object.
     BadRequest(String),
-    /// 409: others own fields that would change.
+    /// 409: other managers own fields that the apply would change.
     Conflicts(Conflicts),
     /// 500 without a reason: the configuration does not fit the schema.
     Typed(String),
 }
 
-/// Fields that others own and that an apply would change.
+/// Fields that an apply would change but that other managers own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// For the details of the answer.
+    /// Returns the causes for the details of the status.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -80,7 +80,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// As messages name a manager. Only updaters are told with their version.
+    /// Formats a manager for messages. Only updaters have a version.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -104,14 +104,14 @@ impl fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
-/// Lays what a manager applies over the live object (none: it is being created), and records who owns what.
+/// Applies the configuration of a manager to the live object and records the owners of fields. `live` is `None` if the object is created.
 ///
-/// The applied configuration is the manager's whole wish: what it applied before, leaves out now, and owns alone is taken away.
-/// `applied` is JSON as it came, of the request's version; `live` is the stored object in that version, as Go writes it.
+/// The configuration is complete: a field is removed if the manager applied it before, omits it now, and is its only owner. `applied` is
+/// JSON in the version of the request, as the client sent it. `live` is the stored object in this version, as Go writes it.
 ///
 /// # Errors
 ///
-/// See [`ApplyError`]. Without `force` a field that another owns is not changed.
+/// See [`ApplyError`]. Without `force`, an apply that changes a field of another manager fails.
 pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContext<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied[name].text("");
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
@@ -129,21 +129,21 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
             &empty
         }
     };
-    let are_few = |object: &Json| key_defaults::are_few(ctx.schema.root(), object);
-    if !are_few(applied) || !are_few(live) {
-        return Err(ApplyError::BadRequest("the items of lists leave out too many keys that have defaults".into()));
+    let is_within_limit = |object: &Json| key_defaults::is_within_limit(ctx.schema.root(), object);
+    if !is_within_limit(applied) || !is_within_limit(live) {
+        return Err(ApplyError::BadRequest("list items omit too many keys that have defaults".into()));
     }
     let mut managers =
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
-    let live = &bare(live);
+    let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // All that is there so far belongs to a manager of this name.
+        // All existing fields belong to a manager with this name.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // What kubectl applied on the client's side counts as its own.
+            // Fields that kubectl applied on the client side count as its own.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -151,14 +151,14 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     };
     let (mut object, changed, managers) = done;
     if ctx.manager == "kubectl" {
-        renew_last_applied(&mut object, applied);
+        update_last_applied(&mut object, applied);
     }
-    let changed = changed || !same(&object, live);
+    let changed = changed || !equal(&object, live);
     managers.write(&mut object);
     Ok(Applied { object, changed })
 }
 
-/// Whether Go reads these as managed fields: what it cannot read it passes over, until the schema is held against it.
+/// Whether Go can decode the value as managed fields. If not, it is ignored here, and the check against the schema reports it.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -166,7 +166,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies, unless that conflicts with others elsewhere than in the manager's `own` fields.
+/// Applies the configuration. Conflicts in the manager's `own` fields do not count.
 fn run(
     live: &Json,
     applied: &Json,
@@ -176,15 +176,15 @@ fn run(
     ctx: &WriteContext<'_>,
 ) -> Result<(Json, bool, Managers), ApplyError> {
     let of = ctx.schema.root();
-    let faults = check(of, applied);
-    if !faults.is_empty() {
+    let errors = check(of, applied);
+    if !errors.is_empty() {
         let name = |field: &str| applied.text(&format!("/metadata/{field}"));
-        let told = match &faults[..] {
+        let text = match &errors[..] {
             [one] => one.clone(),
             all => format!("errors:\n  {}", all.join("\n  ")),
         };
         return Err(ApplyError::Typed(format!(
-            "failed to create typed patch object ({}/{}; {}, Kind={}): {told}",
+            "failed to create typed patch object ({}/{}; {}, Kind={}): {text}",
             name("namespace"),
             name("name"),
             slashed(ctx.api_version),
@@ -211,23 +211,23 @@ fn run(
         _ => merged,
     };
     let found = Differences::between(live, &object, &managers, ctx);
-    let (mut conflicts, mut left) = (Vec::new(), MOST_CONFLICTS_TOLD);
+    let (mut conflicts, mut bytes_left) = (Vec::new(), MAX_CONFLICTS_SIZE);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
         let version = managed.api_version.as_str();
         let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
-        let mut taken = managed.set.intersection(changed);
-        taken.subtract(own);
-        let paths = taken.paths(&mut left);
+        let mut conflicting = managed.set.intersection(changed);
+        conflicting.subtract(own);
+        let paths = conflicting.paths(&mut bytes_left);
         conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
     }
     if !force && !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(Conflicts(conflicts)));
     }
-    found.take_from_others(&mut managers, Some(&id));
-    let changes = !same(live, &object);
+    found.remove_from_others(&mut managers, Some(&id));
+    let changes = !equal(live, &object);
     if let Some(managed) = managers.0.get_mut(&id) {
-        managed.set.subtract(&NEVER);
+        managed.set.subtract(&NEVER_TRACKED);
         if changes {
             managed.time = Some(ctx.now.into());
         }
@@ -238,12 +238,12 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Takes away what the manager applied before, leaves out now, and nobody else owns.
+/// Removes the fields that the manager applied before, omits now, and owns alone.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // What it applied before are fields of the version it used then.
+    // The last set has the paths of the version of the last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
-    let pruned = view.shows(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
-    pruned.and_then(|pruned| view.back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
+    let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
+    pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
 }
 
 fn prune_in(
@@ -257,7 +257,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // Back comes what others own, which stands below what was taken away …
+    // Restores owned fields below a removed path …
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -268,23 +268,24 @@ fn prune_in(
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
         let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));
-        let there = |object: &Json| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
+        let convert =
+            |object: &Json| view.convert_back(object).and_then(|object| other.converted(&object).map(Cow::into_owned));
         let kept = match own(version) {
             true => keep_owned(of, merged, &pruned, &owned),
             false => {
-                let kept = keep_owned(other.schema.root(), &there(merged)?, &there(&pruned)?, &owned);
-                other.back(&kept).and_then(|kept| view.shows(&kept).map(Cow::into_owned))?
+                let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
+                other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
             }
         };
         pruned = kept;
     }
-    // … and what nobody owned, unless it stands in what this manager applied.
+    // … and fields without an owner, unless the manager applied them before.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Of the merged object, what is left of it or owned.
+/// Returns the merged object, reduced to paths that are in `pruned` or owned.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -294,12 +295,12 @@ fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     remove(of, merged, &gone)
 }
 
-/// What kubectl's annotation says it applied, as far as the live object is still so.
+/// Returns the fields of kubectl's last-applied annotation that have the same value in the live object.
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
     if applied.get("apiVersion")?.as_str()? != ctx.api_version
-        || !key_defaults::are_few(ctx.schema.root(), &applied)
+        || !key_defaults::is_within_limit(ctx.schema.root(), &applied)
         || !check(ctx.schema.root(), &applied).is_empty()
     {
         return None;
@@ -312,8 +313,8 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// Where kubectl's annotation is there, it follows what kubectl applies.
-fn renew_last_applied(object: &mut Json, applied: &Json) {
+/// Updates kubectl's annotation to the applied configuration, if the annotation exists.
+fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
     };
@@ -327,8 +328,7 @@ fn renew_last_applied(object: &mut Json, applied: &Json) {
     *annotation = format!("{applied}\n").into();
 }
 
-/// Without who owns what.
-fn bare(object: &Json) -> Json {
+fn without_managed_fields(object: &Json) -> Json {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata") {
         metadata.unset("managedFields");
@@ -336,7 +336,7 @@ fn bare(object: &Json) -> Json {
     object
 }
 
-/// A version as Go writes it with a kind: that of the core group begins with a slash.
+/// Returns a version as Go writes it with a kind: the version of the core group has a leading slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

@@ -1,4 +1,4 @@
-//! Compares two objects of one type: the fields that were added, changed and removed.
+//! Compares two objects of one type: added, modified and removed fields.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use pintle_schema::{ListType, Topology, Type};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// How two objects differ.
+/// The difference between two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
-    /// Paths in the new object alone.
+    /// Paths that only the new object has.
     pub added: Set,
-    /// Paths in both, with other values.
+    /// Paths that both objects have, with different values.
     pub modified: Set,
-    /// Paths in the old object alone.
+    /// Paths that only the old object has.
     pub removed: Set,
 }
 
 impl Comparison {
-    /// What the new object has that the old one has not, or not so.
+    /// Returns the added and modified paths.
     pub(crate) fn changed(&self) -> Set {
         self.modified.union(&self.added)
     }
 
-    /// The same, with nothing left of it.
+    /// As [`changed`](Self::changed), without a copy.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -33,19 +33,19 @@ impl Comparison {
         all
     }
 
-    /// Takes these paths out, and all below them.
+    /// Removes these paths and all paths below them.
     pub(crate) fn cut(&mut self, ignored: &Set) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.cut(ignored);
         }
     }
 
-    /// Compares what stands at a step, which is made only where there is a difference: most is as it was.
+    /// Compares the values at a step. `step` is only called if they differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
-        let same = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
-        if same {
+        let is_equal = !marks.any() && [&below.added, &below.modified, &below.removed].into_iter().all(Set::is_empty);
+        if is_equal {
             return;
         }
         let step = step();
@@ -67,14 +67,14 @@ impl Comparison {
     }
 }
 
-/// Compares two objects of one type.
+/// Compares two objects of a type.
 pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     let mut found = Comparison::default();
     value(of, Some(old), Some(new), &mut found);
     found
 }
 
-/// What a value is to its type. JSON of any shape decides by itself; null takes the shape of its counterpart.
+/// The shape of a value. The type decides, except for JSON of any shape. There, null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -93,7 +93,7 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Whether a map of this type is owned as a whole.
+/// Whether server-side apply owns a map of this type as a whole.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,
@@ -102,7 +102,7 @@ pub(super) fn atomic_map(of: &Type) -> bool {
     }
 }
 
-/// The list's type, unless the list is owned as a whole.
+/// Returns the list type, unless server-side apply owns the list as a whole.
 pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     match of {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
@@ -110,12 +110,12 @@ pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     }
 }
 
-/// The type of a member; one that the type does not know is taken as it comes.
+/// Returns the type of a member. It is [`Type::Any`] if the type does not know the member.
 pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
     of.child(name).unwrap_or(&Type::Any)
 }
 
-pub(super) fn nothing(value: Option<&Json>) -> bool {
+pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
     match value {
         Some(Json::Object(members)) => members.is_empty(),
         Some(Json::Array(items)) => items.is_empty(),
@@ -123,19 +123,19 @@ pub(super) fn nothing(value: Option<&Json>) -> bool {
     }
 }
 
-/// Equality by value: 3 and 3.0 are one number.
-pub(super) fn same(a: &Json, b: &Json) -> bool {
+/// Compares by value: 3 equals 3.0.
+pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
         (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
         }
         (a, b) => a == b,
     }
 }
 
-/// In which ways a value differs as a whole.
+/// The ways in which a value itself differs.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -149,7 +149,7 @@ impl Marks {
     }
 }
 
-/// Compares two values; `found` takes what differs below them.
+/// Compares two values. Adds the differences below them to `found`.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -172,7 +172,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Answers whether the value was compared as a whole.
+/// Compares two values of a shape. Returns true if they were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,
@@ -211,7 +211,7 @@ fn shaped(
     match (old, new) {
         (None, _) => marks.added = true,
         (_, None) => marks.removed = true,
-        (Some(old), Some(new)) => marks.modified |= !same(old, new),
+        (Some(old), Some(new)) => marks.modified |= !equal(old, new),
     }
     true
 }
@@ -220,7 +220,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
-            // Items that cannot be told from others are left out.
+            // Ignores items without an identity.
             if let Ok(step) = PathElement::of_item(of, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }
@@ -229,10 +229,10 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     for (step, [old, new]) in by_step {
         match (&old[..], &new[..]) {
             ([_] | [], [_] | []) => found.below(|| step, &of.item, old.first().copied(), new.first().copied()),
-            // Items that stand more than once are compared as a whole.
+            // Duplicate items are compared as a whole.
             ([_, _, ..], [_, _, ..]) => {
-                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
-                found.mark(&step, Marks { modified: !equal, ..Marks::default() });
+                let is_equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
+                found.mark(&step, Marks { modified: !is_equal, ..Marks::default() });
             }
             ([_, _, ..], new) => {
                 if let Some(new) = new.first() {

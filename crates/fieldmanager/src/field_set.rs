@@ -1,4 +1,4 @@
-//! The set of all paths of an object, and the check that an applied one fits its schema.
+//! Collects the paths of an object, and checks an applied object against its schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use super::compare::{Shape, atomic_map, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The paths that an applied object claims.
+/// Returns the paths that an applied object claims.
 pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
     set
 }
 
-/// Claims what is below a value; answers whether the value itself is claimed.
+/// Adds the claimed paths below a value. Returns whether the value itself is claimed.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -26,9 +26,9 @@ fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
             for (name, value) in value.members("") {
                 let mut below = Set::default();
                 let whole = claim(member(of, name), value, &mut below);
-                let nothing = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
+                let is_empty = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
                 let step = PathElement::Field(name.clone());
-                if whole || nothing || !of.names(name) {
+                if whole || is_empty || !of.names(name) {
                     set.insert(std::slice::from_ref(&step));
                 }
                 set.extend_below(step, below);
@@ -54,7 +54,7 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
     for (step, items) in by_step {
         set.insert(std::slice::from_ref(&step));
-        // Items that stand more than once are owned as a whole.
+        // Duplicate items are owned as a whole.
         if let [item] = items[..] {
             let mut below = Set::default();
             claim(&of.item, item, &mut below);
@@ -63,38 +63,39 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// What is wrong with an applied object, in the words of Go's library; nothing if it fits.
+/// Returns the errors of an applied object, in the words of Go's library. Empty if the object fits its schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
-    let mut faults = ValidationErrors::default();
-    check_value(of, value, &mut String::new(), &mut faults);
-    faults.all
+    let mut errors = ValidationErrors::default();
+    check_value(of, value, &mut String::new(), &mut errors);
+    errors.all
 }
 
-/// What is told, as far as it is: paths may be as long as the object.
+/// The errors found so far. Their total size is limited, because a path can be as long as the object.
 #[derive(Default)]
 struct ValidationErrors {
     all: Vec<String>,
     bytes: usize,
 }
 
-const MOST_ERRORS_TOLD: usize = 4 << 20;
+/// The maximum total size of the errors, in bytes.
+const MAX_ERRORS_SIZE: usize = 4 << 20;
 
 impl ValidationErrors {
-    fn tell(&mut self, path: &str, what: &str) {
-        if self.bytes < MOST_ERRORS_TOLD {
-            let fault = if path.is_empty() { what.to_owned() } else { format!("{path}: {what}") };
-            self.bytes += size_of::<String>() + fault.len();
-            self.all.push(fault);
+    fn push(&mut self, path: &str, message: &str) {
+        if self.bytes < MAX_ERRORS_SIZE {
+            let error = if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") };
+            self.bytes += size_of::<String>() + error.len();
+            self.all.push(error);
         }
     }
 }
 
-fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut ValidationErrors) {
+fn check_value(of: &Type, value: &Json, path: &mut String, errors: &mut ValidationErrors) {
     match (shape(of, value), value) {
         (_, Json::Null) => {}
         (Shape::Scalar, value) => {
             if let Type::Scalar(scalar) = of {
-                check_scalar(*scalar, value).into_iter().for_each(|what| faults.tell(path, &what));
+                check_scalar(*scalar, value).into_iter().for_each(|what| errors.push(path, &what));
             }
         }
         (Shape::Map, Json::Object(members)) => {
@@ -102,26 +103,26 @@ fn check_value(of: &Type, value: &Json, path: &mut String, faults: &mut Validati
                 let length = path.len();
                 path.push_str(&format!(".{name}"));
                 match of.child(name) {
-                    Some(of) => check_value(of, value, path, faults),
+                    Some(of) => check_value(of, value, path, errors),
                     None if matches!(of, Type::Struct { .. }) => {
-                        faults.tell(path, "field not declared in schema");
+                        errors.push(path, "field not declared in schema");
                     }
                     None => {}
                 }
                 path.truncate(length);
             }
         }
-        (Shape::Map, value) => faults.tell(path, &format!("expected map, got &{{{}}}", go_text(value))),
+        (Shape::Map, value) => errors.push(path, &format!("expected map, got &{{{}}}", go_text(value))),
         (Shape::List, Json::Array(items)) => {
             if let Type::List(list) = of {
-                check_items(list, items, path, faults);
+                check_items(list, items, path, errors);
             }
         }
-        (Shape::List, value) => faults.tell(path, &format!("expected list, got &{{{}}}", go_text(value))),
+        (Shape::List, value) => errors.push(path, &format!("expected list, got &{{{}}}", go_text(value))),
     }
 }
 
-fn check_items(of: &ListType, items: &[Json], path: &mut String, faults: &mut ValidationErrors) {
+fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut ValidationErrors) {
     let associative = of.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
@@ -129,19 +130,19 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, faults: &mut Va
             true => match PathElement::of_item(of, item) {
                 Ok(step) => step,
                 Err(why) => {
-                    faults.tell(path, &format!("element {at}: {why}"));
+                    errors.push(path, &format!("element {at}: {why}"));
                     return;
                 }
             },
             false => PathElement::Index(at as i64),
         };
         let length = path.len();
-        let spelt = step.to_string();
+        let text = step.to_string();
         if !seen.insert(step) {
-            faults.tell(path, &format!("duplicate entries for key {spelt}"));
+            errors.push(path, &format!("duplicate entries for key {text}"));
         }
-        path.push_str(&spelt);
-        check_value(&of.item, item, path, faults);
+        path.push_str(&text);
+        check_value(&of.item, item, path, errors);
         path.truncate(length);
     }
 }
@@ -159,7 +160,7 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
         | Scalar::MicroTime
         | Scalar::Untyped => !value.is_array() && !value.is_object(),
     };
-    let wanted = match scalar {
+    let expected = match scalar {
         _ if fits => return None,
         Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
@@ -173,8 +174,8 @@ fn check_scalar(scalar: Scalar, value: &Json) -> Option<String> {
         Scalar::String | Scalar::Bytes | Scalar::Duration => "string",
     };
     match scalar {
-        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {wanted}, got {}", go_shape(value))),
-        _ => Some(format!("expected {wanted}, got {}", go_value(value))),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Number => Some(format!("expected {expected}, got {}", go_shape(value))),
+        _ => Some(format!("expected {expected}, got {}", go_value(value))),
     }
 }
 

@@ -1,20 +1,20 @@
-//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+//! Fuzz targets for the programs in `fuzz/` and the tests below. Each function panics if an invariant is violated.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
 use pintle_json::{Json, json};
 use pintle_schema::Schema;
 
 use crate::{Set, WriteContext, apply};
 
-/// `fieldsV1`: a set that is written is read alike.
+/// Reads `fieldsV1`. Writing and reading the set must not change it.
 pub fn fields_v1(bytes: &[u8]) {
     let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
     let Some(set) = Set::from_fields(&fields) else { return };
     assert_eq!(Set::from_fields(&set.to_fields()), Some(set), "{fields}");
 }
 
-/// An apply over what others own: what is applied once more changes nothing.
+/// Applies an object over fields of another manager. Applying it again must not change anything.
 pub fn applied(bytes: &[u8]) {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let Some(applied) = serde_json::from_slice::<Json>(bytes).ok().filter(Json::is_object) else { return };
@@ -41,12 +41,12 @@ mod tests {
     }
 
     #[test]
-    fn no_set_of_fields_is_read_otherwise_once_it_is_written() {
+    fn field_set_round_trips() {
         replay("fields_v1", fields_v1);
     }
 
     #[test]
-    fn no_apply_changes_anything_the_second_time() {
+    fn second_apply_changes_nothing() {
         replay("applied", applied);
     }
 }

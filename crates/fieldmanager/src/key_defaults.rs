@@ -1,17 +1,17 @@
-//! How much the items of keyed lists take from the defaults of their keys.
+//! Limits the memory that list items take from the defaults of their keys.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// So many bytes of defaults stand in the steps to the items of one object. With all of them filled in it is too large to be stored.
-const MOST_DEFAULTS: usize = 32 << 20;
+/// The maximum size of the defaults in the paths of one object, in bytes. An object with more of them is too large to be stored.
+const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Whether the steps to the items of an object can be held. Each has the defaults of all keys that its item leaves out, so that a few
-/// bytes of an object could ask for any number.
-pub(super) fn are_few(of: &Type, object: &Json) -> bool {
-    take(of, object, &mut { MOST_DEFAULTS }).is_some()
+/// Whether the paths of an object's items are within the limit. The path of an item contains the defaults of all keys that the item omits,
+/// so a small object could need any amount of memory.
+pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
+    take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }
 
 fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
@@ -35,7 +35,7 @@ fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// What a default takes in memory, about. It is a single value.
+/// Returns the approximate size of a default in memory. A default is a scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

@@ -1,16 +1,16 @@
-//! Who owns which field: `metadata.managedFields`, and server-side apply.
+//! Field ownership: `metadata.managedFields` and server-side apply.
 //!
-//! - [`apply()`] lays what a manager applies over an object; what it leaves out and owned before is taken away, and what others own is a
-//!   conflict ([`Conflicts`]).
-//! - [`track_update`] records a write that is no apply.
+//! - [`apply()`] merges a manager's configuration into an object. It removes fields that the manager owned before and now omits. A change
+//!   of a field that another manager owns is a conflict ([`Conflicts`]).
+//! - [`track_update`] records a write that is not an apply.
 //! - [`scale_entries`] and [`keep_scale_entries`] do the same for writes of `/scale`.
-//! - [`WriteContext`] says who writes, when, and what is known of the kind: all is pure.
+//! - [`WriteContext`] has the manager, the time, and the schema of the kind. All functions are pure.
 //!
-//! What they do, and in which words they refuse, is kube-apiserver's.
+//! Results and error texts match kube-apiserver.
 //!
 //! # Examples
 //!
-//! Two managers want one field:
+//! Two managers apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -26,7 +26,7 @@
 //! let refused = apply(Some(&live), &applied(json!({"x": "2"})), false, &bob).unwrap_err();
 //! assert_eq!(refused.to_string(), "Apply failed with 1 conflict: conflict with \"alice\": .data.x");
 //!
-//! // Bob insists.
+//! // Bob forces the change.
 //! let live = apply(Some(&live), &applied(json!({"x": "2"})), true, &bob)?.object;
 //! assert_eq!(live["data"], json!({"x": "2"}));
 //! # Ok::<(), ApplyError>(())
@@ -55,37 +55,37 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
+/// Converts an object between two versions, as in `apiVersion`. Returns `None` if one of them is unknown.
 pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
 
-/// Who writes, when, and what is written.
+/// The manager, the time, and the kind of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
-    /// The name of the acting manager.
+    /// The name of the manager that writes.
     pub manager: &'a str,
     /// The version of the request: `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource that is written through; empty for the object itself. Entries of `scale` bear no time.
+    /// The subresource of the write; empty for the object itself. Entries of `scale` have no time.
     pub subresource: &'a str,
-    /// The time, in RFC 3339 and whole seconds of UTC.
+    /// The time of the write: RFC 3339, in UTC and whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
-    /// The paths that this kind of write cannot change, such as `status` for a write of the object itself.
+    /// The paths that this write cannot change, such as `status` for a write of the object itself.
     pub reset: &'a [&'a [&'a str]],
-    /// The versions in which a custom resource is served, as `group/version`: entries of others are dropped. Empty: all are kept.
+    /// The served versions of a custom resource, as `group/version`. Entries of other versions are dropped. If empty, all entries are kept.
     pub served: &'a [String],
-    /// How objects become those of another version, where versions call their fields otherwise.
+    /// Converts objects between versions whose field names differ.
     pub convert: Option<Convert>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// A write of the object itself, of a kind that has one version and no field that it may not change.
+    /// Creates the context for a write of the object itself. The kind has one version, and the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }
 
-    /// Whether the object can be had in that version. What is owned in another group's view of it cannot be known.
+    /// Whether entries of this version are kept. The fields in a version of another group are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {
@@ -107,7 +107,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Nothing where there is none.
+/// Returns the group; empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -1,4 +1,4 @@
-//! The field managers of an object, read from `managedFields` and written back.
+//! Reads and writes the field managers in `managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,46 @@ use pintle_json::{Json, Map};
 
 use super::set::Set;
 
-/// Who owns fields: `managedFields`, read.
+/// The managers of an object and the fields that they own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
-/// What tells one entry from another.
+/// The identity of an entry in `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// Empty for appliers: they have one entry whatever the version.
+    /// Empty for appliers, which have one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
 
-/// What one of them owns.
+/// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The version that the paths are of.
+    /// The version of the paths.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
 }
 
 impl Managed {
-    /// Of that version, nothing yet.
-    pub(super) fn nothing(api_version: &str) -> Self {
+    pub(super) fn new(api_version: &str) -> Self {
         Self { api_version: api_version.into(), set: Set::default(), time: None }
     }
 }
 
-/// More updaters than these are folded.
-const MOST_UPDATERS: usize = 10;
+/// The maximum number of updaters. The oldest ones beyond it are folded.
+const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `metadata.managedFields`; none if an entry is malformed.
+    /// Reads `metadata.managedFields`. Returns `None` if an entry is malformed.
     pub(super) fn read(object: &Json) -> Option<Self> {
         object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
 
-    /// Reads what stands there.
+    /// Reads a list of entries. Returns `None` if an entry is malformed.
     pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.list("") {
@@ -93,17 +92,17 @@ impl Managers {
         }
     }
 
-    /// Folds the oldest updaters of one version into one entry, until there are few enough.
+    /// Folds the oldest updaters of a version into one entry until the limit is met.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
-        if count <= MOST_UPDATERS {
+        if count <= MAX_UPDATERS {
             return;
         }
         let mut updaters: Vec<_> = self.0.keys().filter(|id| !id.applied).cloned().collect();
         updaters.sort_by_key(|id| (self.0.get(id).and_then(|managed| managed.time.clone()), id.clone()));
         let mut firsts: BTreeMap<String, ManagerId> = BTreeMap::new();
         for id in updaters {
-            if count <= MOST_UPDATERS {
+            if count <= MAX_UPDATERS {
                 return;
             }
             let Some(managed) = self.0.get(&id).cloned() else { continue };
@@ -127,7 +126,7 @@ impl Managers {
             }
             if let Some(into) = self.0.get_mut(&folded) {
                 into.set.extend(managed.set);
-                // It is the newer of the two.
+                // The folded entry gets the later time.
                 into.time = managed.time;
             }
             self.0.remove(&id);

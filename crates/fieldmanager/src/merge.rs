@@ -1,19 +1,19 @@
-//! The two ways in which apply changes an object: laying a configuration over it, and taking paths out of it.
+//! Merges a configuration into an object, and removes paths from an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_json::{Json, Map};
 use pintle_schema::{ListType, Type};
 
-use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
+use super::compare::{Shape, atomic_map, is_empty_or_absent, keyed, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Lays `applied` over `live`. Where nothing is left of a value, it is absent.
+/// Merges `applied` into `live`. Returns `None` for a value with no content left.
 ///
 /// # Errors
 ///
-/// A list of `applied` has items that cannot be told from each other.
+/// An item of a list has no identity, or a list of `applied` has duplicate items.
 pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
@@ -23,7 +23,7 @@ pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
     let whole = || applied.or(live).cloned();
     match like {
         Shape::Scalar => Ok(whole()),
-        Shape::Map if atomic_map(of) || (nothing(live) && nothing(applied)) => Ok(whole()),
+        Shape::Map if atomic_map(of) || (is_empty_or_absent(live) && is_empty_or_absent(applied)) => Ok(whole()),
         Shape::Map => {
             let (live, applied) = (live.and_then(Json::as_object), applied.and_then(Json::as_object));
             let mut out = Map::new();
@@ -40,7 +40,7 @@ pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> R
             Ok((!out.is_empty()).then_some(Json::Object(out)))
         }
         Shape::List => match keyed(of) {
-            Some(list) if !(nothing(live) && nothing(applied)) => {
+            Some(list) if !(is_empty_or_absent(live) && is_empty_or_absent(applied)) => {
                 let merged = merge_items(list, items(live), items(applied))?;
                 Ok((!merged.is_empty()).then_some(Json::Array(merged)))
             }
@@ -53,71 +53,76 @@ fn items(list: Option<&Json>) -> &[Json] {
     list.and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
-/// its turn there; a live item that was not applied goes out; else the applied head does.
+/// Walks both lists in parallel:
+///
+/// - Equal heads are merged.
+/// - A live item that also occurs later in the applied list is skipped; it is merged at its place there.
+/// - Another live item that was not applied is copied.
+/// - Otherwise, the head of the applied list is merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
         steps.map(|(at, item)| PathElement::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
     let (old, new) = (steps(live)?, steps(applied)?);
-    let mut wanted = BTreeSet::new();
-    if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
+    let mut applied_steps = BTreeSet::new();
+    if let Some(step) = new.iter().find(|step| !applied_steps.insert(*step)) {
         return Err(format!("duplicate entries for key {step}"));
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // A live item that stands more than once is not merged with: the applied one takes its place.
+        // A duplicate live item is not merged. The applied item replaces it.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
     let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
     let mut out = Vec::new();
     let mut emitted: BTreeSet<&PathElement> = BTreeSet::new();
-    let (mut l, mut r) = (0, 0);
-    while l < old.len() || r < new.len() {
-        if l < old.len() && r < new.len() && old[l] == new[r] {
-            out.extend(merge(&of.item, counterpart(&old[l]), Some(&applied[r]))?);
-            emitted.insert(&new[r]);
+    let (mut live_index, mut applied_index) = (0, 0);
+    while live_index < old.len() || applied_index < new.len() {
+        if live_index < old.len() && applied_index < new.len() && old[live_index] == new[applied_index] {
+            out.extend(merge(&of.item, counterpart(&old[live_index]), Some(&applied[applied_index]))?);
+            emitted.insert(&new[applied_index]);
             shared.next();
-            l += 1;
-            r += 1;
+            live_index += 1;
+            applied_index += 1;
             continue;
         }
-        if l < old.len()
-            && r < new.len()
-            && wanted.contains(&old[l])
-            && shared.peek().is_some_and(|next| **next != old[l])
+        if live_index < old.len()
+            && applied_index < new.len()
+            && applied_steps.contains(&old[live_index])
+            && shared.peek().is_some_and(|next| **next != old[live_index])
         {
-            l += 1;
+            live_index += 1;
             continue;
         }
-        if l < old.len() {
-            if !wanted.contains(&old[l]) {
-                out.extend(merge(&of.item, Some(&live[l]), None)?);
-                l += 1;
+        if live_index < old.len() {
+            if !applied_steps.contains(&old[live_index]) {
+                out.extend(merge(&of.item, Some(&live[live_index]), None)?);
+                live_index += 1;
                 continue;
             }
-            if emitted.contains(&old[l]) {
-                l += 1;
+            if emitted.contains(&old[live_index]) {
+                live_index += 1;
             }
         }
-        if r < new.len() {
-            out.extend(merge(&of.item, counterpart(&new[r]), Some(&applied[r]))?);
-            emitted.insert(&new[r]);
-            shared.next_if(|next| **next == new[r]);
-            r += 1;
+        if applied_index < new.len() {
+            out.extend(merge(&of.item, counterpart(&new[applied_index]), Some(&applied[applied_index]))?);
+            emitted.insert(&new[applied_index]);
+            shared.next_if(|next| **next == new[applied_index]);
+            applied_index += 1;
         }
     }
     Ok(out)
 }
 
-/// Takes these paths out. Where a map or list is emptied from within it stays, empty; where all of it is named it is null.
+/// Removes paths. A map or list stays, possibly empty, if paths below its members are removed. It becomes null if all its members are
+/// removed.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {
             let mut out = Map::new();
-            let mut within = false;
+            let mut removed_below = false;
             for (name, value) in members {
                 let step = PathElement::Field(name.clone());
                 if paths.has(&step) {
@@ -125,19 +130,19 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
                 }
                 let value = match paths.below(&step) {
                     Some(below) => {
-                        within = true;
+                        removed_below = true;
                         remove_within(member(of, name), value, below)
                     }
                     None => value.clone(),
                 };
                 out.insert(name.clone(), value);
             }
-            if out.is_empty() && !within { Json::Null } else { Json::Object(out) }
+            if out.is_empty() && !removed_below { Json::Null } else { Json::Object(out) }
         }
         (Shape::List, Json::Array(items)) if !items.is_empty() => {
             let Some(list) = keyed(of) else { return Json::Null };
             let mut out = Vec::new();
-            let mut within = false;
+            let mut removed_below = false;
             for item in items {
                 let step = PathElement::of_item(list, item).ok();
                 if step.as_ref().is_some_and(|step| paths.has(step)) {
@@ -145,13 +150,13 @@ pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
                 }
                 match step.as_ref().and_then(|step| paths.below(step)) {
                     Some(below) => {
-                        within = true;
+                        removed_below = true;
                         out.push(remove_within(&list.item, item, below));
                     }
                     None => out.push(item.clone()),
                 }
             }
-            if out.is_empty() && !within { Json::Null } else { Json::Array(out) }
+            if out.is_empty() && !removed_below { Json::Null } else { Json::Array(out) }
         }
         (Shape::Scalar, value) => value.clone(),
         _ => Json::Null,

@@ -1,4 +1,4 @@
-//! One step of a path into an object, as `fieldsV1` spells it.
+//! A step of a path, in the format of `fieldsV1`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,25 +6,25 @@ use std::fmt;
 use pintle_json::{Json, Map, Text};
 use pintle_schema::{ListKey, ListType, Topology};
 
-/// One step of a path into an object.
+/// A step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
     /// A field of a struct, or a key of a map.
     Field(Text),
-    /// The item of a list whose key fields have these values, sorted by name.
+    /// A list item whose key fields have these values. Sorted by name.
     Key(Vec<(Text, Atom)>),
-    /// The item of a set.
+    /// An item of a set.
     Value(Atom),
-    /// The item at this place of a list.
+    /// The list item at this index.
     Index(i64),
 }
 
-/// A single value, ordered: null, false, true, numbers, texts, then all else.
+/// A value with an order: null, false, true, numbers, strings, then everything else.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
 impl PathElement {
-    /// Reads `f:name`, `k:{…}`, `v:…` or `i:0`.
+    /// Parses `f:name`, `k:{…}`, `v:…` or `i:0`.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
@@ -41,7 +41,7 @@ impl PathElement {
         }
     }
 
-    /// As it stands in `fieldsV1`: Go escapes what HTML gives a meaning.
+    /// Returns the element in the format of `fieldsV1`. As in Go, HTML characters are escaped.
     pub fn spell(&self) -> String {
         let escaped = |value: String| match value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
             true => value
@@ -63,7 +63,7 @@ impl PathElement {
         }
     }
 
-    /// What it takes in memory, about.
+    /// Returns the approximate size in memory.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -75,32 +75,32 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// The step to an item of a list that is no atom.
+    /// Returns the step to an item of a list that is not atomic.
     ///
     /// # Errors
     ///
-    /// The item cannot be told from others.
+    /// The item has no identity.
     pub fn of_item<'a>(list: &'a ListType, item: &Json) -> Result<Self, Indistinct<'a>> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
             Topology::Set => {
                 return match item {
                     Json::Object(_) => {
-                        Err(Indistinct::Told("associative list without keys has an element that's a map type"))
+                        Err(Indistinct::Reason("associative list without keys has an element that's a map type"))
                     }
-                    Json::Array(_) => Err(Indistinct::Told("not supported: associative list with lists as elements")),
+                    Json::Array(_) => Err(Indistinct::Reason("not supported: associative list with lists as elements")),
                     Json::Null => {
-                        Err(Indistinct::Told("associative list without keys has an element that's an explicit null"))
+                        Err(Indistinct::Reason("associative list without keys has an element that's an explicit null"))
                     }
                     value => Ok(Self::Value(Atom(value.clone()))),
                 };
             }
-            Topology::Atomic => return Err(Indistinct::Told("invalid indexing of non-associative list")),
+            Topology::Atomic => return Err(Indistinct::Reason("invalid indexing of non-associative list")),
         };
         let members = match item {
             Json::Object(members) => members,
-            Json::Null => return Err(Indistinct::Told("associative list with keys may not have a null element")),
-            _ => return Err(Indistinct::Told("associative list with keys may not have non-map elements")),
+            Json::Null => return Err(Indistinct::Reason("associative list with keys may not have a null element")),
+            _ => return Err(Indistinct::Reason("associative list with keys may not have non-map elements")),
         };
         let fields = keys.iter().filter_map(|key| {
             let value = members.get(&key.name).or(key.default.as_ref())?;
@@ -119,20 +119,20 @@ impl PathElement {
     }
 }
 
-/// Why an item cannot be told from others. It is put into words only where somebody is told.
+/// Why an item has no identity. The message is built only when it is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
     /// For this reason.
-    Told(&'static str),
-    /// It has none of these keys.
+    Reason(&'static str),
+    /// The item has none of these keys.
     Keyless(&'a [ListKey]),
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// In the words of Go's library.
+    /// Formats Go's message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told(why) => f.write_str(why),
+            Self::Reason(why) => f.write_str(why),
             Self::Keyless(keys) => {
                 let names: Vec<_> = keys.iter().map(|key| format!("{:?}", key.name)).collect();
                 let names = names.join(" ");
@@ -147,7 +147,7 @@ impl fmt::Display for Indistinct<'_> {
 }
 
 impl fmt::Display for PathElement {
-    /// As messages show it: `.name`, `[name="c"]`, `[="v"]`, `[0]`.
+    /// Formats the element for messages: `.name`, `[name="c"]`, `[="v"]`, `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_spelt_as_go_spells_them() {
+    fn elements_are_formatted_as_in_go() {
         let value = |value| PathElement::Value(Atom(value));
         for (element, spelt) in [
             (value(json!("a<b>&\u{2028}")), r#"v:"a\u003cb\u003e\u0026\u2028""#),

@@ -1,4 +1,4 @@
-//! The entries of `/scale`, which is written as an object of its own and kept as one field of another.
+//! The `managedFields` entries of `/scale`. A scale is written as a separate object but stored as one field of another object.
 
 use pintle_json::{Json, json};
 
@@ -8,7 +8,7 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// The `managedFields` that the scale of an object shows to a write: those who own the replicas of the object own those of the scale.
+/// Returns the `managedFields` of an object's scale before a write. The owners of the replicas in the object own the replicas in the scale.
 /// `replicas` is the path of the field in the object, such as `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
@@ -23,11 +23,11 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Brings what a write of the scale has made of these entries back into `object`, whose entries are those before the write.
+/// Transfers the entries of a written scale to `object`, which still has its entries from before the write.
 ///
-/// The replicas of an updater become an entry of their own, without a time, since the version of its entry is that of the scale on the way. So a
-/// write changes the entries even where it leaves the replicas as they are, as with kube-apiserver. Of two entries of one updater, the next write
-/// reads the last.
+/// The replicas of an updater become a separate entry without a time, because entries of the scale have another version. So, as in
+/// kube-apiserver, a write changes the entries even if it does not change the replicas. If an updater has two entries, the next write reads
+/// the last one.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // What else the manager owns through the same path stays its own.
+        // The other fields of the manager's entry stay in it.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -1,4 +1,4 @@
-//! A set of paths into an object: what a manager owns.
+//! A set of paths into an object.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use pintle_schema::Type;
 
 use super::path_element::PathElement;
 
-/// A set of paths into an object: what a manager owns.
+/// A set of paths into an object, such as the fields that a manager owns.
 ///
 /// A path may be in the set with or without the paths above and below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Reads `fieldsV1`; none if it is malformed.
+    /// Parses `fieldsV1`. Returns `None` if it is malformed.
     pub fn from_fields(fields: &Json) -> Option<Self> {
         Self::from_members(fields.as_object()?)
     }
@@ -45,7 +45,7 @@ impl Set {
         Some(set)
     }
 
-    /// As it stands in `fieldsV1`.
+    /// Returns the set in the format of `fieldsV1`.
     pub fn to_fields(&self) -> Json {
         let mut fields = Map::new();
         for step in &self.members {
@@ -61,7 +61,7 @@ impl Set {
         Json::Object(fields)
     }
 
-    /// Adds a path; the empty one is none.
+    /// Adds a path. Ignores the empty path.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Whether the step itself is in the set.
+    /// Whether the set contains the path of this one step.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Whether this very path is in the set.
+    /// Whether the set contains exactly this path.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,24 +86,24 @@ impl Set {
         }
     }
 
-    /// The part of the set below a step.
+    /// Returns the part of the set below a step.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// The paths, in order, as long as they take no more bytes than are left: each is as long as the names on its way.
+    /// Returns the paths in order, until they take `left` bytes. Subtracts their size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
         all
     }
 
-    /// The paths in either.
+    /// Returns the paths that are in either set.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
@@ -118,7 +118,7 @@ impl Set {
         }
     }
 
-    /// Takes the paths of another set out.
+    /// Removes the paths of another set.
     pub fn subtract(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -133,7 +133,7 @@ impl Set {
         }
     }
 
-    /// Takes the paths of another set out, and all below them.
+    /// Removes the paths of another set and all paths below them.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -158,7 +158,7 @@ impl Set {
         }
     }
 
-    /// The paths in both.
+    /// Returns the paths that are in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
         for (step, below) in &self.children {
@@ -169,7 +169,7 @@ impl Set {
         both
     }
 
-    /// The same, with the fields of structs that lie on the way to a path.
+    /// Returns the set with the struct fields above each path added.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

@@ -1,4 +1,4 @@
-//! Records who owns which fields after a write that is not an apply.
+//! Tracks the owners of fields after a write that is not an apply.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,16 @@ use super::path_element::PathElement;
 use super::set::Set;
 use super::versions::Differences;
 
-/// Records in `new` who owns its fields after a write that was no apply.
+/// Records the owners of fields in `new` after a write that is not an apply.
 ///
-/// `old` is the object as it was, none where `new` is being created. Both are of the request's version, decoded and defaulted, and
-/// untouched by admission and by the rules of the kind: what these add belongs to nobody. Fields that changed or are new belong to
-/// the acting manager alone; those that are gone belong to nobody. Where an object that exists is not tracked at all, that stays so.
+/// `old` is the object before the write, or `None` if `new` is created. Both are in the version of the request, decoded and defaulted. They
+/// do not yet contain changes by admission and by the strategy of the kind, because these have no owner. The acting manager becomes the only
+/// owner of new and changed fields. Removed fields lose their owners. An existing object without entries stays untracked.
 ///
-/// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
-/// well-formed replaces the stored one. A write through a subresource cannot do either.
+/// If the client sent `managedFields` in `new`, they have an effect: an empty list or one empty entry clears all entries, and a well-formed
+/// list replaces the stored one. A write through a subresource ignores them.
 ///
-/// Of an object whose lists would take too much from the defaults of their keys, nobody owns anything: it is too large to be stored.
+/// If the keys of list items have too many defaults, all entries are cleared. Such an object is too large to be stored.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -45,7 +45,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
             }
         };
         let root = ctx.schema.root();
-        match key_defaults::are_few(root, old) && key_defaults::are_few(root, new) {
+        match key_defaults::is_within_limit(root, old) && key_defaults::is_within_limit(root, new) {
             true => record(&mut managers, old, new, ctx),
             false => managers = Managers::default(),
         }
@@ -54,13 +54,13 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Gives what differs between two objects to the acting manager.
+/// Gives the acting manager the difference between two objects.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
-    found.take_from_others(managers, None);
+    found.remove_from_others(managers, None);
     let mut changed = found.own.into_changed();
-    changed.subtract(&NEVER);
+    changed.subtract(&NEVER_TRACKED);
     let id = ManagerId {
         manager: ctx.manager.into(),
         applied: false,
@@ -70,14 +70,14 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     if changed.is_empty() {
         return;
     }
-    let managed = managers.0.entry(id).or_insert_with(|| Managed::nothing(ctx.api_version));
+    let managed = managers.0.entry(id).or_insert_with(|| Managed::new(ctx.api_version));
     managed.set.extend(changed);
     managed.api_version = ctx.api_version.into();
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
 /// The paths that are never tracked.
-pub(super) static NEVER: LazyLock<Set> = LazyLock::new(|| {
+pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
     for name in ["apiVersion", "kind", "metadata"] {
@@ -99,7 +99,7 @@ pub(super) static NEVER: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Whether what a client sent as `managedFields` clears them.
+/// Whether the `managedFields` that a client sent clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -1,4 +1,4 @@
-//! One write, seen in each version that some manager owns fields in.
+//! A write in each version in which a manager owns fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// How two objects differ, version by version.
+/// The difference between two objects, in each version.
 pub(super) struct Differences {
-    /// In the version of the request.
+    /// The difference in the version of the request.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -27,7 +27,7 @@ impl Differences {
                 continue;
             }
             if let Some(view) = VersionView::of(ctx, version)
-                && let (Some(old), Some(new)) = (view.shows(old), view.shows(new))
+                && let (Some(old), Some(new)) = (view.converted(old), view.converted(new))
             {
                 others.insert(version.clone(), differences(&view.schema, &old, &new, ctx));
             }
@@ -35,20 +35,20 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// In the version that a manager's fields are of.
+    /// Returns the difference in a version. A version without its own difference uses the one of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Takes from all managers but one what changed or is gone.
-    pub(super) fn take_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
+    /// Removes the changed and removed fields from all managers except one.
+    pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
         }
-        let taken = |found: &Comparison| found.changed().union(&found.removed);
+        let changed_or_removed = |found: &Comparison| found.changed().union(&found.removed);
         let others: BTreeMap<&str, Set> =
-            self.others.iter().map(|(name, found)| (name.as_str(), taken(found))).collect();
-        let own = taken(&self.own);
+            self.others.iter().map(|(name, found)| (name.as_str(), changed_or_removed(found))).collect();
+        let own = changed_or_removed(&self.own);
         managers.0.retain(|id, managed| {
             if Some(id) != keep {
                 managed.set.subtract(others.get(managed.api_version.as_str()).unwrap_or(&own));
@@ -58,7 +58,7 @@ impl Differences {
     }
 }
 
-/// How two objects of one version differ, apart from what this kind of write cannot change.
+/// Compares two objects of one version, except for the fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -67,7 +67,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// A version of the kind, and the way to it from that of the request.
+/// A version of the kind, with conversions from and to the version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -75,12 +75,12 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// The version of the request.
+    /// Returns the view of the version of the request.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Another version, if its fields are not those of the request's.
+    /// Returns the view of another version. `None` if its fields have the same names as in the version of the request.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         ctx.convert.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);
@@ -91,13 +91,13 @@ impl<'a> VersionView<'a> {
         self.version
     }
 
-    /// An object of the request's version in this one.
-    pub(super) fn shows<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
+    /// Converts an object of the request's version to this version.
+    pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
-    /// An object of this version in that of the request.
-    pub(super) fn back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
+    /// Converts an object of this version to the request's version.
+    pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.version, self.ctx.api_version)
     }
 

@@ -1,4 +1,4 @@
-//! What becomes JSON of its own accord, what JSON is compared with, and `serde_json`'s own values.
+//! Conversions from Rust values and `serde_json::Value`, and comparisons.
 
 use std::borrow::Cow;
 
@@ -36,14 +36,14 @@ impl From<Map> for Json {
     }
 }
 
-/// What is neither finite nor a number is `null`.
+/// Infinity and NaN become `null`.
 impl From<f64> for Json {
     fn from(value: f64) -> Self {
         Number::from_f64(value).map_or(Self::Null, Self::Number)
     }
 }
 
-/// What is neither finite nor a number is `null`.
+/// Infinity and NaN become `null`.
 impl From<f32> for Json {
     fn from(value: f32) -> Self {
         f64::from(value).into()
@@ -104,7 +104,7 @@ impl<T: Into<Json>> FromIterator<T> for Json {
     }
 }
 
-/// Of a repeated key, the last member stays.
+/// The last of duplicate keys wins.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Json {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self::Object(members.into_iter().collect())
@@ -155,7 +155,7 @@ impl PartialEq<Json> for &str {
     }
 }
 
-/// Comparisons with a type, from both sides.
+/// Implements comparisons with a type, in both directions.
 macro_rules! equal {
     ($($of:ty, |$value:ident, $other:ident| $equal:expr;)*) => {$(
         impl PartialEq<$of> for Json {

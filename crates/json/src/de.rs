@@ -1,4 +1,4 @@
-//! Reading JSON.
+//! Deserializes JSON.
 
 mod number;
 mod tree;
@@ -90,11 +90,11 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<Json, A::Error> {
-        made(MapOrNumber::of(from)?)
+        from_map_or_number(MapOrNumber::of(from)?)
     }
 }
 
-fn made<'de, A: MapAccess<'de>>(found: MapOrNumber<'de, A>) -> Result<Json, A::Error> {
+fn from_map_or_number<'de, A: MapAccess<'de>>(found: MapOrNumber<'de, A>) -> Result<Json, A::Error> {
     match found {
         MapOrNumber::Number(number) => Ok(Json::Number(number)),
         MapOrNumber::Map(members) => MembersVisitor.visit_map(members).map(Json::Object),

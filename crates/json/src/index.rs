@@ -1,13 +1,13 @@
-//! `value["key"]` and `value[0]`.
+//! Indexing with `value["key"]` and `value[0]`.
 
 use std::ops::{Index, IndexMut};
 
 use crate::{Json, Map, Text};
 
-/// What a member can be asked for by.
+/// Implements indexing by a type of key.
 macro_rules! keys {
     ($($key:ty)*) => {$(
-        /// A member; `null` if there is none.
+        /// Returns a member, or `null` if there is none.
         impl Index<$key> for Json {
             type Output = Json;
 
@@ -17,10 +17,10 @@ macro_rules! keys {
             }
         }
 
-        /// A member, made if there is none, as is the object itself where there is `null`.
+        /// Returns a member. Inserts it if absent, and turns `null` into an object.
         ///
         /// # Panics
-        /// If this is neither an object nor `null`.
+        /// If the value is not an object or `null`.
         impl IndexMut<$key> for Json {
             fn index_mut(&mut self, key: $key) -> &mut Json {
                 let key: &str = key.as_ref();
@@ -29,7 +29,7 @@ macro_rules! keys {
                 }
                 match self {
                     Json::Object(members) => members.entry(key).or_insert(Json::Null),
-                    other => panic!("no object has the member {key:?}: {other}"),
+                    other => panic!("cannot access key {key:?}: not an object: {other}"),
                 }
             }
         }
@@ -38,7 +38,7 @@ macro_rules! keys {
 
 keys!(&str &String String &Text);
 
-/// An item; `null` if there is none.
+/// Returns an item, or `null` if there is none.
 impl Index<usize> for Json {
     type Output = Json;
 
@@ -47,20 +47,20 @@ impl Index<usize> for Json {
     }
 }
 
-/// An item.
+/// Returns an item.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no such item.
 impl IndexMut<usize> for Json {
     fn index_mut(&mut self, at: usize) -> &mut Json {
         match self {
             Json::Array(items) => &mut items[at],
-            other => panic!("no list has an item {at}: {other}"),
+            other => panic!("cannot access index {at}: not an array: {other}"),
         }
     }
 }
 
-/// A member; `null` if there is none.
+/// Returns a member, or `null` if there is none.
 impl Index<&str> for Map {
     type Output = Json;
 

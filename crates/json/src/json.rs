@@ -1,4 +1,4 @@
-//! The value itself.
+//! The JSON value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text.
+    /// A string.
     String(Text),
-    /// A list.
+    /// An array.
     Array(Vec<Json>),
     /// An object.
     Object(Map),
@@ -57,12 +57,12 @@ impl Json {
         matches!(self, Self::Number(number) if number.is_f64())
     }
 
-    /// Whether it is a text.
+    /// Whether it is a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether it is a list.
+    /// Whether it is an array.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
@@ -72,7 +72,7 @@ impl Json {
         matches!(self, Self::Object(_))
     }
 
-    /// Whether it is `null`, an empty text, an empty list or an empty object.
+    /// Whether it is `null`, an empty string, an empty array or an empty object.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -83,7 +83,7 @@ impl Json {
         }
     }
 
-    /// The value of `true` or `false`.
+    /// Returns the boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -91,7 +91,7 @@ impl Json {
         }
     }
 
-    /// The integer, if it is one that fits.
+    /// Returns the integer if it fits.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -99,7 +99,7 @@ impl Json {
         }
     }
 
-    /// The integer, if it is one that fits.
+    /// Returns the integer if it fits.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(number) => number.as_u64(),
@@ -107,7 +107,7 @@ impl Json {
         }
     }
 
-    /// The number, or what is nearest to it.
+    /// Returns the number, rounded to the nearest `f64`.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(number) => number.as_f64(),
@@ -115,7 +115,7 @@ impl Json {
         }
     }
 
-    /// The text.
+    /// Returns the string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -123,7 +123,7 @@ impl Json {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of an array.
     pub fn as_array(&self) -> Option<&Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -131,7 +131,7 @@ impl Json {
         }
     }
 
-    /// The items of a list, to be changed.
+    /// Returns the items of an array mutably.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -139,7 +139,7 @@ impl Json {
         }
     }
 
-    /// The members of an object.
+    /// Returns the members of an object.
     pub fn as_object(&self) -> Option<&Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -147,7 +147,7 @@ impl Json {
         }
     }
 
-    /// The members of an object, to be changed.
+    /// Returns the members of an object mutably.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -155,23 +155,23 @@ impl Json {
         }
     }
 
-    /// A member of an object.
+    /// Returns a member of an object.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.as_object()?.get(key)
     }
 
-    /// A member of an object, to be changed.
+    /// Returns a member of an object mutably.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Takes the value away, and leaves `null`.
+    /// Takes the value and leaves `null`.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Without spaces, its members in the order of their keys; with them where `{:#}` asks for it.
+/// Without spaces, with the members in the order of their keys. `{:#}` indents.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

@@ -1,14 +1,14 @@
-//! JSON as a tree that is small in memory, with short words to read and change it.
+//! JSON values that take little memory, with short methods to read and change them.
 //!
 //! | | |
 //! |---|---|
 //! | [`Json`] | any value |
 //! | [`Map`] | the members of an object |
-//! | [`Text`] | a text or a key |
-//! | [`json!`] | a value as it is written in JSON |
+//! | [`Text`] | a string or a key |
+//! | [`json!`] | a value in JSON syntax |
 //!
-//! [`Json`] has the variants and methods of `serde_json::Value`, in a third of the room: short texts and keys stand in the tree itself,
-//! and an object of a few members is one allocation. Its own words take a path, as a JSON pointer:
+//! [`Json`] has the variants and methods of `serde_json::Value` but takes a third of the memory: short strings and keys are stored inline,
+//! and an object with a few members is one allocation. Its own methods take a path, which is a JSON pointer:
 //!
 //! ```
 //! use pintle_json::{Json, json};
@@ -22,9 +22,10 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! `serde_json`'s functions read and write it, and it converts both ways. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write
-//! numbers as Go does.
+//! `serde_json`'s functions read and write it, and its values convert both ways. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display`
+//! write numbers as Go does.
 
+mod access;
 mod convert;
 mod de;
 mod index;
@@ -34,7 +35,6 @@ mod map;
 mod path;
 mod ser;
 mod text;
-mod words;
 mod write;
 
 pub use de::MapOrNumber;

@@ -1,7 +1,7 @@
-//! Values as they are written in JSON.
+//! The `json!` macro.
 
-/// A value as it is written in JSON, with expressions in it: of anything that can be written as JSON, which is borrowed. A key is a
-/// literal or a name, or an expression in parentheses.
+/// Creates a value in JSON syntax. An expression in it may have any serializable type and is borrowed. A key is a literal, a name, or an
+/// expression in parentheses.
 ///
 /// ```
 /// use pintle_json::json;
@@ -12,7 +12,7 @@
 /// ```
 ///
 /// # Panics
-/// If an expression's value cannot be JSON, such as a map whose keys are lists.
+/// If the value of an expression is not serializable as JSON, such as a map whose keys are lists.
 #[macro_export]
 macro_rules! json {
     (@items $list:ident) => {};
@@ -51,6 +51,6 @@ macro_rules! json {
         $crate::Json::Object(map)
     }};
     ($value:expr) => {
-        $crate::to_json(&$value).expect("what stands in json! can be written as JSON")
+        $crate::to_json(&$value).expect("a value in json! is serializable as JSON")
     };
 }

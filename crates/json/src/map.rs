@@ -14,29 +14,29 @@ use crate::{Json, Text};
 
 /// The members of an object, in the order of their keys.
 ///
-/// As many members as most objects have are one sorted list; of more, there is a tree. So to insert `n` members takes O(`n` log `n`)
-/// time, whatever their order.
+/// Most objects have few members, so up to 32 members are a sorted list. More members are a tree. So inserting `n` members takes
+/// O(`n` log `n`) time, whatever their order.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The most members of a list, and at the same time what an insertion may have to move.
-const LIST: usize = 32;
+/// The maximum length of a list. It also limits how many members an insertion moves.
+const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
 enum MapLayout {
-    /// Sorted, without repetition.
+    /// Sorted, without duplicates.
     List(Vec<(Text, Json)>),
-    #[expect(clippy::box_collection, reason = "so that a map takes no more room than a list")]
+    #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
     Tree(Box<BTreeMap<Text, Json>>),
 }
 
 impl Map {
-    /// No members; takes no memory yet.
+    /// Creates an empty map. Does not allocate.
     pub const fn new() -> Self {
         Self(MapLayout::List(Vec::new()))
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
             MapLayout::List(list) => list.len(),
@@ -44,12 +44,12 @@ impl Map {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The member of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),
@@ -57,7 +57,7 @@ impl Map {
         }
     }
 
-    /// The member of a key, to be changed.
+    /// Returns the value of a key mutably.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
@@ -65,12 +65,12 @@ impl Map {
         }
     }
 
-    /// Whether there is a member of this key.
+    /// Whether there is a member with this key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Puts a member in, and answers what had its key.
+    /// Inserts a member. Returns the earlier value of the key, if any.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
         if let Some(known) = self.get_mut(&key) {
@@ -80,12 +80,12 @@ impl Map {
         None
     }
 
-    /// The place of a member, to make it if it is not there.
+    /// Returns the entry of a key.
     pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
         Entry { members: self, key: key.into() }
     }
 
-    /// Takes a member out.
+    /// Removes a member and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| list.remove(at).1),
@@ -93,7 +93,7 @@ impl Map {
         }
     }
 
-    /// Keeps the members of which `keep` is true.
+    /// Keeps the members for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
             MapLayout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
@@ -101,18 +101,18 @@ impl Map {
         }
     }
 
-    /// Takes all members out.
+    /// Removes all members.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
 
-    /// Puts a member in whose key none has.
+    /// Inserts a member whose key is absent.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
-            if list.len() == LIST {
+            if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // One member is the most frequent number. Vec would begin with four, which come next.
+                // Most objects have one member, and many have up to four. `Vec` would start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -127,10 +127,10 @@ impl Map {
     }
 }
 
-/// Where a key is, or belongs.
+/// Returns the index of a key, or the index where it belongs.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // Most come in their order.
+        // Most keys arrive in order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -142,7 +142,7 @@ impl Default for Map {
     }
 }
 
-/// By their members, however they came to be.
+/// Compares the members. The layouts may differ.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -168,7 +168,7 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// What `many` insertions may have moved at most, in the order that `order` makes of the first so many numbers.
+    /// Returns an upper bound of the members that inserting the keys `0..many` moves. `order` sets the order of the keys.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);
@@ -194,6 +194,6 @@ mod tests {
             moved(MANY, |keys| keys.reverse()),
             moved(MANY, |keys| fastrand::Rng::with_seed(seed).shuffle(keys)),
         ];
-        assert!(all.iter().all(|moved| *moved <= LIST * LIST), "{all:?}, seed {seed}");
+        assert!(all.iter().all(|moved| *moved <= MAX_LIST_LEN * MAX_LIST_LEN), "{all:?}, seed {seed}");
     }
 }

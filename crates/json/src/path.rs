@@ -1,24 +1,24 @@
-//! Finding values by JSON pointers.
+//! Access by JSON pointer.
 
 use std::borrow::Cow;
 
 use crate::Json;
 
 impl Json {
-    /// The value at a path, which is a JSON pointer: "/spec/containers/0/name"; "" is the value itself. In a name, `~1` is a slash and
-    /// `~0` a tilde.
+    /// Returns the value at a path, which is a JSON pointer such as "/spec/containers/0/name". "" is the value itself. In a name, `~1` is a
+    /// slash and `~0` is a tilde.
     pub fn at(&self, path: &str) -> Option<&Json> {
         steps(path)?.try_fold(self, |value, step| match value {
-            Self::Object(members) => members.get(&plain(step)),
+            Self::Object(members) => members.get(&unescape(step)),
             Self::Array(items) => items.get(index(step)?),
             _ => None,
         })
     }
 
-    /// The value at a path, to be changed.
+    /// Returns the value at a path mutably.
     pub fn at_mut(&mut self, path: &str) -> Option<&mut Json> {
         steps(path)?.try_fold(self, |value, step| match value {
-            Self::Object(members) => members.get_mut(&plain(step)),
+            Self::Object(members) => members.get_mut(&unescape(step)),
             Self::Array(items) => items.get_mut(index(step)?),
             _ => None,
         })
@@ -26,12 +26,12 @@ impl Json {
 }
 
 fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
-    // What comes before the first slash is no step, and has to be empty.
+    // The text before the first slash is not a step and must be empty.
     let mut steps = path.split('/');
     steps.next().is_some_and(str::is_empty).then_some(steps)
 }
 
-fn plain(step: &str) -> Cow<'_, str> {
+fn unescape(step: &str) -> Cow<'_, str> {
     match step.contains('~') {
         true => step.replace("~1", "/").replace("~0", "~").into(),
         false => step.into(),

@@ -1,4 +1,4 @@
-//! Writing JSON, and making values of whatever can be written as JSON.
+//! Serializes JSON, and converts serializable values to JSON.
 
 mod keys;
 
@@ -28,10 +28,10 @@ impl Serialize for Map {
     }
 }
 
-/// Makes a value of what can be written as JSON.
+/// Converts a serializable value to JSON.
 ///
 /// # Errors
-/// If it cannot: its own `Serialize` says so, or it has a key that is neither a text nor a number, a bool or a variant.
+/// The value's own `Serialize` fails, or a key is not a string, an integer, a boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
@@ -140,7 +140,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // The length comes from whoever wrote the `Serialize`, who may be wrong.
+        // The length comes from a `Serialize` implementation and may be wrong.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -181,7 +181,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// What stands for a variant with contents: an object of one member.
+/// Returns the JSON of an enum variant with content: an object with one member.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -205,7 +205,7 @@ impl ItemsSerializer {
     }
 }
 
-/// The traits of the kinds of lists, which differ in names alone.
+/// Implements the traits for sequences, which differ only in their names.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
         impl ser::$kind for ItemsSerializer {
@@ -233,10 +233,10 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// That of the next value, in a map.
+    /// The key of the next value of a map.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether it is how `serde_json` writes a number that keeps its text.
+    /// Whether this is a number that keeps its text, in the form of `serde_json`.
     is_number: bool,
 }
 
@@ -270,7 +270,7 @@ impl ser::SerializeMap for MembersSerializer {
     }
 }
 
-/// The traits of the kinds of structs, which differ in names alone.
+/// Implements the traits for structs, which differ only in their names.
 macro_rules! members {
     ($($kind:ident),*) => {$(
         impl ser::$kind for MembersSerializer {

@@ -1,4 +1,4 @@
-//! Texts and keys.
+//! Strings and keys.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -7,23 +7,23 @@ use std::ops::Deref;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// A text, up to 24 bytes of which take no memory of their own.
+/// A string. It does not allocate for up to 24 bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(CompactString);
 
 impl Text {
-    /// The empty text.
+    /// Creates an empty string.
     pub const fn new() -> Self {
         Self(CompactString::const_new(""))
     }
 
-    /// What it says.
+    /// Returns the string.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Adds to its end.
+    /// Appends a string.
     pub fn push_str(&mut self, more: &str) {
         self.0.push_str(more);
     }

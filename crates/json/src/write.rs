@@ -1,4 +1,4 @@
-//! Writes JSON with numbers as Go's `encoding/json` writes them: in full from 1e-6 up to 1e21, with an exponent beyond.
+//! Writes JSON with numbers in the form of Go's `encoding/json`: in full from 1e-6 up to 1e21, otherwise with an exponent.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// The writer fails, or the value's own `Serialize`.
+/// The writer or the value's own `Serialize` fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
 
-/// Returns a value as JSON without spaces.
+/// Serializes a value as JSON without spaces.
 ///
 /// # Errors
 /// The value's own `Serialize` fails.
@@ -23,7 +23,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     to_writer(&mut out, value).map(|()| out)
 }
 
-/// Returns a value as JSON, indented by two spaces a level.
+/// Serializes a value as JSON, indented by two spaces per level.
 ///
 /// # Errors
 /// The value's own `Serialize` fails.
@@ -32,10 +32,10 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that leaves all to another but the numbers with a fraction or an exponent.
+/// A formatter that formats floats itself and forwards everything else to another formatter.
 struct GoNumbers<F>(F);
 
-macro_rules! passed_on {
+macro_rules! forward {
     ($($method:ident($($argument:ident: $of:ty),*)),* $(,)?) => {$(
         #[inline]
         fn $method<W: ?Sized + Write>(&mut self, to: &mut W $(, $argument: $of)*) -> io::Result<()> {
@@ -45,7 +45,7 @@ macro_rules! passed_on {
 }
 
 impl<F: Formatter> Formatter for GoNumbers<F> {
-    passed_on! {
+    forward! {
         begin_array(), end_array(), begin_array_value(first: bool), end_array_value(), begin_object(), end_object(),
         begin_object_key(first: bool), end_object_key(), begin_object_value(), end_object_value(),
     }
@@ -58,7 +58,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
         write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
     }
 
-    /// Writes a number that serde_json keeps as text, with its feature `arbitrary_precision`.
+    /// Writes a number that serde_json keeps as text, with the feature `arbitrary_precision`.
     fn write_number_str<W: ?Sized + Write>(&mut self, to: &mut W, text: &str) -> io::Result<()> {
         let is_integer = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
         match text.parse::<f64>() {
@@ -68,7 +68,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Both texts are the shortest that mean the number; Rust's has no plus sign before the exponent.
+/// Writes a float. Both texts are the shortest form of the number. Rust's form has no plus sign in the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_go_writes_them() {
+    fn numbers_are_written_as_in_go() {
         for (number, written) in [
             (1e20, "100000000000000000000"),
             (1e21, "1e+21"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_written_as_serde_json_writes_it() {
+    fn everything_else_is_written_like_serde_json() {
         let value = crate::json!({"a": [1, {"b": null}, "x\u{1}\"<"], "c": {}, "d": [], "e": true});
         assert_eq!(to_vec(&value).unwrap(), serde_json::to_vec(&value).unwrap());
         assert_eq!(to_vec_pretty(&value).unwrap(), serde_json::to_vec_pretty(&value).unwrap());

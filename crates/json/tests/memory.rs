@@ -1,4 +1,4 @@
-//! What a value takes of memory. One test, since the allocator counts for the whole process.
+//! The memory that a value takes. This program has a single test, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -10,10 +10,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
-fn a_value_is_small_and_an_object_of_one_short_member_is_one_small_allocation() {
+fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // How this build has its numbers is found out once, with the first object.
+    // The first object determines how this build represents numbers, once.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);
@@ -31,5 +31,5 @@ fn a_value_is_small_and_an_object_of_one_short_member_is_one_small_allocation() 
     let object = json!({"a": 1, "b": [true, null]});
     let region = Region::new(ALLOCATOR);
     assert_eq!((object.text("/b/0"), object.list("/b").count(), object.is_true("/b/0")), ("", 2, true));
-    assert_eq!(region.change().allocations, 0, "to read allocates nothing");
+    assert_eq!(region.change().allocations, 0, "reading does not allocate");
 }

@@ -1,8 +1,8 @@
-// Writes the table of the built-in types: `go run . DIR >../types.txt`, where DIR holds the OpenAPI v3 documents of a
-// kube-apiserver of the same release (README.md beside the table says how to fetch them, and what the table means).
+// Writes the table of the built-in types: `go run . DIR >../types.txt`. DIR contains the OpenAPI v3 documents of a kube-apiserver of the
+// same release. README.md describes how to fetch them and the format of the table.
 //
-// What a field looks like on the wire (always there or left out when empty, a pointer or a value, a time, a quantity) only the
-// struct tags and types of Go tell; what its lists and maps mean to server-side apply only the OpenAPI documents do.
+// Only the Go types and their struct tags define the wire format of a field: omitted when empty or not, a pointer or a value, a time, a
+// quantity. Only the OpenAPI documents define how server-side apply treats lists and maps.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// property is what an OpenAPI document tells of a field or a type.
+// property is the part of an OpenAPI schema that the table needs, for a field or a type.
 type property struct {
 	Properties map[string]property                     `json:"properties"`
 	Required   []string                                `json:"required"`
@@ -89,7 +89,7 @@ func main() {
 			collect(of)
 		}
 	}
-	// What the server tells of itself, in protobuf too.
+	// The discovery documents, which the server sends in protobuf, too.
 	for name, object := range map[string]any{
 		"v1 APIGroup":        meta.APIGroup{},
 		"v1 APIGroupList":    meta.APIGroupList{},
@@ -103,7 +103,7 @@ func main() {
 	collect(reflect.TypeFor[meta.PartialObjectMetadata]())
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
-	fmt.Fprintln(out, "# The types of the built-in kinds; README.md says how to read this, and how to write it anew. Generated: do not edit.")
+	fmt.Fprintln(out, "# The types of the built-in kinds. README.md describes the format and how to regenerate it. Generated: do not edit.")
 	for _, name := range sorted(kinds) {
 		fmt.Fprintf(out, "kind %s %s\n", name, short(kinds[name]))
 	}
@@ -134,7 +134,7 @@ func read(dir string) {
 	}
 }
 
-// collect finds the structs that of reaches.
+// collect adds the structs that are reachable from `of` to types.
 func collect(of reflect.Type) {
 	switch {
 	case special[of] == "schema-or-bool":
@@ -156,13 +156,13 @@ func collect(of reflect.Type) {
 	}
 }
 
-// member is a JSON member of a struct, and where protobuf puts it: its number, after that of the message around it if Go embeds it.
+// member is a JSON member of a struct and its protobuf field number, after the number of the enclosing message if Go embeds the struct.
 type member struct {
 	reflect.StructField
 	number string
 }
 
-// fields lists the JSON members of a struct, those of embedded structs included.
+// fields lists the JSON members of a struct, including those of embedded structs.
 func fields(of reflect.Type) []member {
 	var all []member
 	for i := range of.NumField() {
@@ -172,7 +172,7 @@ func fields(of reflect.Type) []member {
 		if tag := strings.Split(field.Tag.Get("protobuf"), ","); len(tag) > 1 {
 			number = tag[1]
 		}
-		// A list with a name of its own is a message around the items.
+		// A list type with a name of its own is a message that contains the items.
 		if _, message := reflect.Zero(field.Type).Interface().(interface{ Size() int }); message && field.Type.Kind() == reflect.Slice {
 			number += ".1"
 		}
@@ -180,7 +180,7 @@ func fields(of reflect.Type) []member {
 		case name == "-" || !field.IsExported():
 		case name == "" && field.Anonymous:
 			for _, inner := range fields(field.Type) {
-				// What has no number of its own, as TypeMeta, travels outside of the message.
+				// Members of an embedded struct without a number, such as TypeMeta, are not part of the message.
 				if number == "" {
 					inner.number = ""
 				} else {
@@ -243,12 +243,12 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 	}
 }
 
-// rounded tells whether the defaults of Kubernetes round the resource lists of a struct up to a milli.
+// rounded reports whether the defaults of Kubernetes round the resource lists of a struct up to a milli.
 func rounded(of reflect.Type) bool {
 	return of.PkgPath() == "k8s.io/api/core/v1" && of.Name() != "NodeAllocatableResourceClaimStatus"
 }
 
-// always tells whether Go writes the field even when it is empty.
+// always reports whether Go writes the field even when it is empty.
 func always(field member, options []string) bool {
 	value := field.Type.Kind() == reflect.Struct
 	for _, option := range options {
@@ -259,7 +259,7 @@ func always(field member, options []string) bool {
 	return true
 }
 
-// keys spells the keys of a list of type map, each with its default where it has one that is not the empty value.
+// keys returns the keys of a list of type map, each with its default unless that is the empty value.
 func keys(of reflect.Type, names []string) []string {
 	for of.Kind() != reflect.Struct {
 		of = of.Elem()
@@ -303,7 +303,7 @@ func spell(of reflect.Type) string {
 	}
 }
 
-// short is `group.Name`, with the version unless that is v1.
+// short returns `group.Name`, with the version unless it is v1.
 func short(of reflect.Type) string {
 	parts := strings.Split(of.PkgPath(), "/")
 	group, version := parts[len(parts)-2], parts[len(parts)-1]
@@ -313,7 +313,7 @@ func short(of reflect.Type) string {
 	return group + "." + version + "." + of.Name()
 }
 
-// long is the name of the schema in the documents.
+// long returns the name of the schema in the OpenAPI documents.
 func long(of reflect.Type) string {
 	host, path, _ := strings.Cut(of.PkgPath(), "/")
 	hosts := strings.Split(host, ".")

@@ -1,4 +1,4 @@
-//! The table of built-in types, read once from `types.txt`.
+//! The table of built-in types, parsed once from `types.txt`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The built-in types, read once from their text.
+/// The built-in types.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -15,24 +15,24 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// The one table.
+/// Returns the table. Parses it on the first call.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
 }
 
 impl BuiltinTypes {
-    /// The struct at this place.
+    /// Returns the struct with this index.
     pub(super) fn at(&self, at: u16) -> &Struct {
         &self.structs[usize::from(at)]
     }
 
-    /// The type of the objects of a kind; `version` is `version` or `group/version`.
+    /// Returns the type of a kind's objects. `version` is `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// The name of the type of each kind, with the version and the kind.
+    /// Returns the version and kind for each type that is the type of a kind.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
@@ -42,14 +42,14 @@ impl BuiltinTypes {
         self.names.keys().copied()
     }
 
-    /// The versions and names of the kinds, in order.
+    /// Returns the versions and names of the kinds, in order.
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
         kinds.sort_unstable();
         kinds
     }
 
-    /// The struct of this name, such as `meta.ObjectMeta`.
+    /// Returns the struct with this name, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
         Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
@@ -58,7 +58,7 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // The names first: structs refer to each other in any order.
+        // Collects the names first, because structs refer to each other in any order.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {
@@ -92,7 +92,7 @@ impl BuiltinTypes {
         table
     }
 
-    /// Reads `name[!] type [words]`.
+    /// Parses `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
         let (name, of) = (words.next()?, words.next()?);
@@ -100,7 +100,7 @@ impl BuiltinTypes {
         let (of, pointer) = of.strip_prefix('*').map_or((of, false), |of| (of, true));
         let mut field = Field {
             name: name.into(),
-            of: self.spelt(of)?,
+            of: self.parse_type(of)?,
             pointer,
             always,
             required: false,
@@ -129,7 +129,7 @@ impl BuiltinTypes {
         Some(field)
     }
 
-    fn spelt(&self, text: &str) -> Option<Type> {
+    fn parse_type(&self, text: &str) -> Option<Type> {
         let scalar = match text {
             "string" => Scalar::String,
             "bool" => Scalar::Bool,
@@ -150,9 +150,9 @@ impl BuiltinTypes {
             "schema-or-strings" => return Some(Type::Union(Union::Strings)),
             _ => {
                 return match text.split_at(1) {
-                    ("*", rest) => self.spelt(rest),
-                    ("[", rest) => Some(Type::list_of(self.spelt(rest)?)),
-                    ("{", rest) => Some(Type::map_of(self.spelt(rest)?)),
+                    ("*", rest) => self.parse_type(rest),
+                    ("[", rest) => Some(Type::list_of(self.parse_type(rest)?)),
+                    ("{", rest) => Some(Type::map_of(self.parse_type(rest)?)),
                     _ => self.named(text),
                 };
             }
@@ -161,7 +161,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Reads `name[:default]`, the default being JSON.
+/// Parses `name[:default]`. The default is JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_understood() {
+    fn every_line_of_the_table_is_parsed() {
         let fields = TEXT.lines().filter(|line| line.starts_with(' ')).count();
         assert_eq!(table().structs.iter().map(|of| of.fields.len()).sum::<usize>(), fields);
         assert_eq!(table().structs.len(), table().atomic.len());
@@ -180,7 +180,7 @@ mod tests {
             assert!(table().named(name).is_some(), "{key:?}: no type {name}");
         }
         let most = table().structs.iter().map(|of| of.fields.len()).max();
-        assert!(most <= Some(128), "those that have come are counted in as many bits");
+        assert!(most <= Some(128), "`StructFields` has 128 bits for the fields seen");
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
                 let name = word.split('=').next().unwrap();

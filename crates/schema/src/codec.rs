@@ -1,4 +1,4 @@
-//! Decodes the body of a request into an object, and finds unknown and duplicate fields.
+//! Decodes request bodies into objects and reports unknown and duplicate fields.
 
 use pintle_json::{Json, Map};
 use serde_json::Error;
@@ -9,18 +9,18 @@ use super::sink::{shape, take, take_json};
 use super::whole::{TypeMeta, Whole};
 use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
 
-/// The language of a body.
+/// The format of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyFormat<'a> {
     /// JSON.
     Json,
-    /// YAML, and what [`read_yaml`](super::read_yaml) made of it.
+    /// YAML, with the result of [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
-    /// Protobuf, which only the built-in kinds have.
+    /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 
-/// What the URL says of the object that a body holds.
+/// The version and kind that the request URL names.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// `version` or `group/version`.
@@ -29,16 +29,18 @@ pub struct Expected<'a> {
     pub schema: &'a Schema,
 }
 
-/// Reads the body of a request as an object.
+/// Decodes a request body into an object.
 ///
-/// Of a built-in kind, apiVersion and kind are filled in where they are missing, fields that the type does not know are dropped,
-/// and the object comes as Go writes it. Of a custom resource, only the metadata are treated so; that its kind is another one is
-/// left for validation to say, and its version is for the caller to hold against the expected one, by [`check_version`]. The
-/// findings are in the order of the document; what they lead to is `fieldValidation`'s choice, see [`strict_error`].
+/// - For a built-in kind, a missing apiVersion or kind is filled in. Unknown fields are dropped, and the object has the form that Go
+///   writes.
+/// - For a custom resource, this holds for the metadata only. Its kind can differ from the expected one; validation reports that. The
+///   caller compares its version with [`check_version`].
+///
+/// The findings are in document order. `fieldValidation` decides what they lead to; see [`strict_error`].
 ///
 /// # Errors
 ///
-/// The body is no object of that kind, all answered with 400.
+/// The body is not an object of that kind. The response is 400 for all errors.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
@@ -48,13 +50,13 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     let syntax =
         |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(body)));
     let broken = |error: Error| syntax(error.to_string());
-    let (mut reader, mut says) = (Reader::of(schema), TypeMeta::new());
-    let whole = Whole { reader: &mut reader, schema, says: Some(&mut says) };
+    let (mut reader, mut type_meta) = (Reader::of(schema), TypeMeta::new());
+    let whole = Whole { reader: &mut reader, schema, type_meta: Some(&mut type_meta) };
     let (object, mut findings) = match format {
         BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
         BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
         BodyFormat::Yaml(Err(why)) => {
-            // A server says what its reader says, without the words of the tools that turn YAML into JSON.
+            // kube-apiserver reports the error of its YAML reader, without the prefix of the conversion tools.
             let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
             return Err(unrecognized(format!("{why} ({})", excerpt(body))));
         }
@@ -65,21 +67,21 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     };
     let mut members = match object {
         Json::Object(members) => members,
-        Json::Null => nothing(schema),
+        Json::Null => empty_members(schema),
         other => {
             return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", shape(&other))));
         }
     };
-    // What the body says of itself comes before what is wrong with its values.
-    let version = says.api_version.text(&mut reader).map_err(syntax)?;
-    let named = says.kind.text(&mut reader).map_err(syntax)?;
+    // Errors in apiVersion and kind take precedence over errors in other values.
+    let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
+    let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
     match schema.is_custom() {
-        true if named.is_empty() => {
+        true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
             return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", excerpt(body))));
         }
         true => {}
-        false => check_kind(&version, &named, expected)?,
+        false => check_kind(&version, &body_kind, expected)?,
     }
     let found = reader.findings().map_err(|error| match error {
         BodyError::Value(why) => BodyError::Value(handled(expected, &why)),
@@ -87,21 +89,21 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     })?;
     findings.extend(found);
     let version = if version.is_empty() && !schema.is_custom() { expected.api_version.into() } else { version };
-    let named = if named.is_empty() { kind.into() } else { named };
+    let body_kind = if body_kind.is_empty() { kind.into() } else { body_kind };
     members.insert("apiVersion", version.into());
-    members.insert("kind", named.into());
+    members.insert("kind", body_kind.into());
     Ok(Decoded { object: Json::Object(members), findings })
 }
 
-/// An object in which nothing is set.
-fn nothing(schema: &Schema) -> Map {
+/// Returns the members of an object with no field set.
+fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
         _ => Map::new(),
     }
 }
 
-/// What is wrong with a patched object that is no object.
+/// Returns the error for a patched value that is not an object.
 pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
@@ -109,12 +111,12 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// The message of the 400 that `fieldValidation=Strict` answers with, if there is anything to tell.
+/// Returns the message of the 400 response for `fieldValidation=Strict`. `None` if there are no findings.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// The same without the kind in front, as patches tell it.
+/// As [`strict_error`], without the kind in front. Patches report it this way.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -125,14 +127,14 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// The start of a body as messages show it: text if it looks like JSON, hexadecimal digits otherwise.
+/// The start of a body as error messages show it: text if it looks like JSON, hexadecimal digits otherwise.
 pub(crate) fn excerpt(body: &[u8]) -> String {
-    const MOST: usize = 30;
+    const MAX_BYTES: usize = 30;
     if body.is_empty() {
         return "<empty>".into();
     }
-    let start = &body[..body.len().min(MOST)];
-    let more = if body.len() > MOST { " ..." } else { "" };
+    let start = &body[..body.len().min(MAX_BYTES)];
+    let more = if body.len() > MAX_BYTES { " ..." } else { "" };
     match start.first() {
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
         _ => format!("{}{more}", start.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
@@ -172,7 +174,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Versions that are no longer served, though their types are known.
+/// Whether a version is no longer served, but its types are still registered.
 fn once_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
@@ -199,11 +201,11 @@ fn once_served(version: &str) -> bool {
     VERSIONS.contains(&version)
 }
 
-/// Whether an object that was read is of the expected version.
+/// Checks that a decoded object has the expected version.
 ///
 /// # Errors
 ///
-/// It is of another one; answered with 400, after all findings.
+/// The object has another version. The response is 400, and the findings take precedence.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
@@ -214,7 +216,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Why a body cannot be read, told with the kind that was expected.
+/// Returns the "cannot be handled" message for the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From JSON as it comes to an object as Go would write it, by the object's schema, in one pass.
+//! Converts JSON to the object that Go would write, by its schema, in one pass.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -28,18 +28,18 @@ pub(super) fn read_object<'de>(
         return read(from, schema.root());
     }
     let mut reader = Reader::of(schema);
-    let object = take(from, Whole { reader: &mut reader, schema, says: None }).map_err(broken)?;
+    let object = take(from, Whole { reader: &mut reader, schema, type_meta: None }).map_err(broken)?;
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape, with numbers as they were written; the findings are the members that stand twice in one object.
+/// Reads JSON of any shape, with numbers as written. The findings are duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))
 }
 
-/// A tree that breaks off, which none does.
+/// Converts an error of the source. A tree never fails.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

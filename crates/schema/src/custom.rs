@@ -1,7 +1,6 @@
-//! From the structural schema of a custom resource to the same types as the built-in kinds have.
+//! Converts the structural schema of a custom resource to the types of built-in kinds.
 //!
-//! Only what the patches and the tracking of field managers need is here; validation, pruning and defaults read the structural
-//! schema itself.
+//! The result has only what patches and field management need. Validation, pruning and defaulting read the structural schema itself.
 
 use std::sync::Arc;
 
@@ -10,27 +9,27 @@ use pintle_json::Json;
 use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
-/// The type of a whole custom resource.
+/// Returns the type of a whole custom resource.
 pub(super) fn root(structural: &Json) -> Type {
     embedded(node(structural))
 }
 
 fn node(schema: &Json) -> Type {
-    let says = |name: &str| schema[name].as_bool() == Some(true);
-    let of = if says("x-kubernetes-int-or-string") {
+    let is_set = |name: &str| schema[name].as_bool() == Some(true);
+    let of = if is_set("x-kubernetes-int-or-string") {
         Type::Scalar(Scalar::Untyped)
     } else {
         match schema["type"].as_str() {
-            Some("object") => object(schema, says("x-kubernetes-preserve-unknown-fields")),
+            Some("object") => object(schema, is_set("x-kubernetes-preserve-unknown-fields")),
             Some("array") => list(schema),
             Some("string") => Type::Scalar(Scalar::String),
             Some("boolean") => Type::Scalar(Scalar::Bool),
             Some("integer" | "number") => Type::Scalar(Scalar::Number),
-            _ if schema.get("properties").is_some() => object(schema, says("x-kubernetes-preserve-unknown-fields")),
+            _ if schema.get("properties").is_some() => object(schema, is_set("x-kubernetes-preserve-unknown-fields")),
             _ => Type::Any,
         }
     };
-    if says("x-kubernetes-embedded-resource") { embedded(of) } else { of }
+    if is_set("x-kubernetes-embedded-resource") { embedded(of) } else { of }
 }
 
 fn object(schema: &Json, preserve: bool) -> Type {
@@ -62,7 +61,7 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds what every object has to a struct; the metadata's own schema only ever restricts names.
+/// Adds apiVersion, kind and metadata to a struct. Replaces the schema of the metadata, which can only restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_topology_of_a_structural_schema_is_kept() {
+    fn structural_schema_keeps_list_topology() {
         let root = root(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
             "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],

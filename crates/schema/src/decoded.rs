@@ -1,4 +1,4 @@
-//! What comes of reading a body.
+//! The results of decoding a body.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use pintle_json::Json;
 
 use super::StrictFinding;
 
-/// An object that was read.
+/// A decoded object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The object, without the fields that its type does not know.
+    /// The object, without the fields that are unknown to its type.
     pub object: Json,
-    /// What was wrong with it, without being an error.
+    /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
 }
 
-/// Why a body cannot be read as an object of a kind.
+/// Why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// It is no JSON or YAML, or no object; or it does not say what it is.
+    /// The body is not JSON or YAML, is not an object, or does not name its kind.
     Unrecognized(String),
-    /// It is an object of another kind, or of another version.
+    /// The object has another kind or version.
     OtherKind(String),
-    /// A value has the wrong type or form.
+    /// A value has the wrong type or format.
     Value(String),
 }
 

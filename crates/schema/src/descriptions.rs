@@ -1,10 +1,10 @@
-//! Short descriptions of the built-in types and their fields, for OpenAPI documents. They are read when a document is made.
+//! Short descriptions of the built-in types and their fields for OpenAPI documents. They are parsed for each document.
 
 use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// The descriptions, by type and field. The field is empty for the type itself.
+/// The descriptions by type and field. For the type itself, the field is empty.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {
@@ -39,11 +39,11 @@ mod tests {
     use crate::builtin_types::table;
     use crate::types::Type;
 
-    /// In these groups each field has a description.
+    /// In these groups, every field has a description.
     const COMPLETE: [&str; 7] = ["core", "apps", "batch", "rbac", "networking", "storage", "meta"];
 
     #[test]
-    fn every_kind_and_each_field_of_the_common_groups_is_described() {
+    fn kinds_and_fields_of_common_groups_have_descriptions() {
         let descriptions = Descriptions::read();
         let mut missing = Vec::new();
         for (version, kind) in table().kinds() {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn each_description_is_of_a_type_or_field_that_there_is() {
+    fn every_description_belongs_to_a_type_or_field() {
         let descriptions = Descriptions::read();
         for (of, field) in descriptions.0.keys().filter(|(of, _)| *of != "*") {
             let Some(Type::Struct { of: known, .. }) = table().named(of) else { panic!("no type {of}") };

@@ -1,4 +1,4 @@
-//! JSON as it was written, with the order and the duplicates of its members.
+//! JSON with the order and the duplicates of its members.
 
 use pintle_json::Json;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
@@ -9,14 +9,14 @@ use serde_json::{Error, Number};
 use super::go_json::plain_number;
 use super::sink::{Seed, Single, Sink, take_json};
 
-/// JSON as it was written: members in order, each as often as it stands.
+/// A parsed JSON text. It keeps the order of all members, including duplicates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
     /// null.
     Null,
     /// true or false.
     Bool(bool),
-    /// A number; one written with a point or an exponent is a float.
+    /// A number. A float if it has a point or an exponent in the text.
     Number(Number),
     /// Text.
     String(String),
@@ -27,24 +27,23 @@ pub enum JsonNode {
 }
 
 impl JsonNode {
-    /// Reads one JSON text.
+    /// Parses one JSON text.
     ///
-    /// Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
+    /// Invalid UTF-8 bytes and lone surrogates become U+FFFD.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, much in Go's words.
+    /// The text is not JSON. The message is close to Go's.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         take_json(body, AsWritten)
     }
 
-    /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
-    /// without a point.
+    /// Converts to a value. The last of duplicate members wins. Numbers are as Go keeps them: a float that is an integer has no point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// The same, with numbers as they were written.
+    /// As [`into_value`](Self::into_value), but keeps the numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
@@ -63,7 +62,7 @@ impl JsonNode {
         }
     }
 
-    /// What Go calls a value of this shape.
+    /// Returns Go's name for the JSON type of the value.
     pub fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -76,7 +75,7 @@ impl JsonNode {
     }
 }
 
-/// Keeps all as it was written.
+/// A sink that keeps the value unchanged.
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {
@@ -108,7 +107,7 @@ impl Sink for AsWritten {
     }
 }
 
-/// A node is read again like a text, member by member.
+/// Deserializes from a node, in document order.
 impl<'de> Deserializer<'de> for &'de JsonNode {
     type Error = Error;
 
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_keep_their_order_and_their_repetitions() {
+    fn members_keep_order_and_duplicates() {
         let node = JsonNode::from_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#).unwrap();
         let JsonNode::Map(members) = &node else { panic!("{node:?}") };
         assert_eq!(members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b", "a", "b"]);
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn invalid_json_is_rejected() {
         for body in ["", "{", "{} x", "\u{feff}{}", "{'a': 1}", "{} \0", "nonsense"] {
             assert!(JsonNode::from_json(body.as_bytes()).is_err(), "{body:?}");
         }
@@ -175,12 +174,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(body in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn arbitrary_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = JsonNode::from_json(&body);
         }
 
         #[test]
-        fn text_is_read_as_serde_json_reads_it(text in "\\PC{0,20}") {
+        fn text_is_parsed_like_serde_json(text in "\\PC{0,20}") {
             let json = serde_json::to_string(&text).unwrap();
             prop_assert_eq!(JsonNode::from_json(json.as_bytes()), Ok(JsonNode::String(text)));
         }

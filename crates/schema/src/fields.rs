@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and knows what Go writes of them.
+//! Reads the fields of structs and decides which of them Go writes.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -8,26 +8,26 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
-/// The fields of a struct, as far as they have come.
+/// The fields of a struct that have been read so far.
 pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// Which fields have come, a bit each.
-    come: u128,
-    /// Whether the struct stood there before, so that `out` begins with what it had then.
-    again: bool,
+    /// The fields that have been read, one bit each.
+    seen: u128,
+    /// Whether the struct occurred before. `out` then starts with the members of the earlier one.
+    is_repeated: bool,
     out: Map,
 }
 
 impl<'r> StructFields<'r> {
     pub(super) fn new(reader: &'r mut Reader, of: &'r Struct, at: Option<&'r FieldPath<'r>>) -> Self {
-        Self { reader, of, at, come: 0, again: false, out: Map::new() }
+        Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Those of a struct that may stand there already. Go reads a repeated one into the same memory.
+    /// Continues from an earlier occurrence of the struct, if there is one. Go decodes a repeated struct into the same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
-        Self { again: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
+        Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
 
     pub(super) fn all<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
@@ -41,68 +41,68 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of the member that has come.
+    /// Reads the value of a member whose name has been read.
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
-        let Some(place) = self.of.place(name) else { return self.past(name, members) };
+        let Some(place) = self.of.place(name) else { return self.skip_unknown(name, members) };
         let field = &self.of.fields[place];
-        let at = FieldPath { above: self.at, step: PathStep::Field(self.of, field) };
+        let at = FieldPath { parent: self.at, step: PathStep::Field(self.of, field) };
         let bit = bit(place);
-        if self.come & bit != 0 {
+        if self.seen & bit != 0 {
             self.reader.repeated(at);
         }
-        let again = self.again || self.come & bit != 0;
-        self.come |= bit;
-        let earlier = if again { self.out.get_mut(&field.name) } else { None };
+        let is_repeated = self.is_repeated || self.seen & bit != 0;
+        self.seen |= bit;
+        let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let outlasts_null =
             !field.pointer && earlier.as_deref().is_some_and(|earlier| outlasts_null(&field.of, earlier));
         let value = Typed { reader: self.reader, of: &field.of, at: Some(&at), earlier };
         match members.next_value_seed(Seed(value))? {
             None if outlasts_null => (),
-            None if field.pointer => self.put(field, Json::Null, again),
-            None => self.put(field, zero(&field.of), again),
-            Some(value) => self.put(field, value, again),
+            None if field.pointer => self.put(field, Json::Null, is_repeated),
+            None => self.put(field, zero(&field.of), is_repeated),
+            Some(value) => self.put(field, value, is_repeated),
         }
         Ok(())
     }
 
-    /// What Go writes of a struct in which only these fields were set.
+    /// Returns what Go writes for a struct in which only these fields are set.
     pub(super) fn finish(mut self) -> Map {
-        for &place in self.of.always.iter().filter(|&&place| self.come & bit(place) == 0) {
+        for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
             self.out.entry(&field.name).or_insert_with(|| unset(field));
         }
         self.out
     }
 
-    /// A member that is no field.
-    fn past<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
-        let at = FieldPath { above: self.at, step: PathStep::Member(name) };
+    /// Skips a member that is not a field.
+    fn skip_unknown<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        let at = FieldPath { parent: self.at, step: PathStep::Member(name) };
         self.reader.unknown(at);
-        members.next_value_seed(Seed(self.reader.past(Some(&at)))).map(drop)
+        members.next_value_seed(Seed(self.reader.untyped_sink(Some(&at)))).map(drop)
     }
 
-    fn put(&mut self, field: &Field, value: Json, again: bool) {
-        let earlier = if again { self.out.get_mut(&field.name) } else { None };
+    fn put(&mut self, field: &Field, value: Json, is_repeated: bool) {
+        let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let value = match (&field.of, earlier, value) {
-            // Go puts the entries of a repeated map into the one that is there.
+            // Go adds the entries of a repeated map to the existing map.
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
         let value = if value.is_null() && field.always { unset(field) } else { value };
         if !is_left_out(field, &value) {
             self.out.insert(field.name.clone(), value);
-        } else if again {
+        } else if is_repeated {
             self.out.remove(&field.name);
         }
     }
 }
 
-/// No struct has more fields than there are bits; a test of the table holds that.
+/// Returns the bit of a field. A test of the type table checks that no struct has more than 128 fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Whether Go leaves a value alone where null follows it. It empties lists, maps and most of what reads itself.
+/// Whether Go keeps an earlier value if a null follows. Null clears lists, maps and most types with their own unmarshaler.
 pub(super) fn outlasts_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -115,7 +115,7 @@ pub(super) fn outlasts_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// What Go writes for a value that was never set.
+/// Returns what Go writes for a value that was never set.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
@@ -127,14 +127,14 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// The same for a field that is always written.
+/// As [`zero`], for a field that is always written.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Whether Go does not write a field of this value: the empty one, of most.
+/// Whether Go omits a field with this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // An empty struct is not empty to Go; and an empty list of managers is an order to forget them.
+    // Go does not treat an empty struct as empty. An empty `managedFields` asks the server to clear it.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

@@ -1,30 +1,31 @@
-//! What is told of a body that was read all the same, and where in it that stands.
+//! Findings about a decoded body, and the paths that they name.
 
 use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// Something that `fieldValidation` decides on.
+/// A problem that does not prevent decoding. `fieldValidation` decides whether it is ignored, a warning or an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
-    /// A field that the type does not know.
+    /// A field that the type does not have.
     Unknown(String),
-    /// A member that stands twice.
+    /// A member that occurs more than once.
     Duplicate(String),
-    /// The same in YAML or in a JSON patch, in whole words.
+    /// A complete message, for a duplicate key in YAML or a field of a JSON patch.
     Other(String),
 }
 
-/// So much is told of one body, as by Go; and no more bytes than these, since a path may be as long as the body.
-const MOST_FINDINGS: usize = 100;
-const MOST_FINDINGS_TOLD: usize = 4 << 20;
+/// The maximum number of findings for one body, as in Go.
+const MAX_FINDINGS: usize = 100;
+/// The maximum length of all findings of one body, in bytes. A path can be as long as the body.
+const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Notes a finding, unless it is known or one too many.
+/// Adds a finding unless it is a duplicate or a limit is reached.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
-    let told = |finding: &StrictFinding| match finding {
+    let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
     };
-    if findings.len() < MOST_FINDINGS && findings.iter().map(told).sum::<usize>() < MOST_FINDINGS_TOLD {
+    if findings.len() < MAX_FINDINGS && findings.iter().map(length).sum::<usize>() < MAX_FINDINGS_LENGTH {
         let finding = finding();
         if !findings.contains(&finding) {
             findings.push(finding);
@@ -42,27 +43,26 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// Where in an object a value stands: the last step to it, and where that begins. Text is made of it only if there is something to
-/// tell.
+/// The path of a value: its last step and the path of its parent. The text is built only when a finding needs it.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
-    pub(super) above: Option<&'a FieldPath<'a>>,
+    pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// From an object or a list to a value in it.
+/// A step from an object or list to a value in it.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
-    /// To a field of a struct.
+    /// A field of a struct.
     Field(&'a Struct, &'a Field),
-    /// To any other member.
+    /// Any other member.
     Member(&'a str),
-    /// To an item.
+    /// An item of a list.
     Item(usize),
 }
 
 impl FieldPath<'_> {
-    /// With the indexes of lists: `spec.containers[0].name`.
+    /// Returns the path with list indexes: `spec.containers[0].name`.
     pub(super) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
@@ -70,14 +70,14 @@ impl FieldPath<'_> {
     }
 
     fn write(&self, path: &mut String) {
-        if let Some(above) = self.above {
-            above.write(path);
+        if let Some(parent) = self.parent {
+            parent.write(path);
         }
         let name = match self.step {
             PathStep::Field(_, field) => field.name.as_str(),
             PathStep::Member(name) => name,
             PathStep::Item(at) => {
-                // Text takes all that is written to it.
+                // Writing to a string cannot fail.
                 let _ = write!(path, "[{at}]");
                 return;
             }
@@ -88,19 +88,20 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// The innermost field, as Go has it in errors: `PodSpec.spec.containers` without what is between the fields.
+    /// Returns the innermost field as Go's errors name it: the struct and the field names, without indexes and map keys, as in
+    /// `PodSpec.spec.containers`.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
-        let mut within = None;
+        let mut innermost = None;
         let mut next = Some(self);
         while let Some(place) = next {
             if let PathStep::Field(of, field) = place.step {
-                within = within.or(Some(of));
+                innermost = innermost.or(Some(of));
                 names.push(field.name.as_str());
             }
-            next = place.above;
+            next = place.parent;
         }
         names.reverse();
-        Some(format!("{}.{}", within?.short_name(), names.join(".")))
+        Some(format!("{}.{}", innermost?.short_name(), names.join(".")))
     }
 }

@@ -1,6 +1,6 @@
-//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+//! Fuzz targets for the programs in `fuzz/` and the tests below. Each function panics if an invariant is violated.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
 use pintle_json::{Json, json};
 
@@ -14,7 +14,7 @@ fn schema() -> Schema {
     Schema::builtin(POD.0, POD.1).unwrap()
 }
 
-/// What patches are laid over.
+/// The object that patches are applied to.
 fn pod() -> Json {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -23,7 +23,7 @@ fn pod() -> Json {
     })
 }
 
-/// A body in protobuf: what is read of it is written so that it is read alike.
+/// Decodes a protobuf body. Encoding and decoding the result must not change it.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -31,7 +31,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// A body in YAML: what is read of it is written so that it is read alike.
+/// Reads a YAML body. Writing and reading the result must not change it.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -40,25 +40,25 @@ pub fn yaml_body(bytes: &[u8]) {
     assert_eq!(again.into_value(), value, "{written}");
 }
 
-/// A JSON patch: what comes of it is JSON.
+/// Applies a JSON patch. The result must be valid JSON.
 pub fn json_patch(bytes: &[u8]) {
     let Ok(patch) = PatchBody::json(bytes) else { return };
-    patch.told();
+    patch.display_text();
     if let Ok(patched) = patch.apply(&pod(), &schema()) {
         assert_eq!(serde_json::from_str::<Json>(&patched.to_string()).unwrap(), patched);
     }
 }
 
-/// A strategic merge patch: an object stays one, and no directive stays in it that is obeyed.
+/// Applies a strategic merge patch. The result must be an object.
 pub fn strategic_patch(bytes: &[u8]) {
     let Ok(patch) = PatchBody::strategic(bytes) else { return };
-    patch.told();
+    patch.display_text();
     if let Ok(patched) = patch.apply(&pod(), &schema()) {
         assert!(patched.is_object(), "{patched}");
     }
 }
 
-/// A body in JSON: what is read of it is what Go would write, so that it is read as it is.
+/// Decodes a JSON body. Decoding the result must not change it.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };
@@ -77,27 +77,27 @@ mod tests {
     }
 
     #[test]
-    fn no_body_in_protobuf_is_read_otherwise_once_it_is_written() {
+    fn protobuf_body_round_trips() {
         replay("protobuf_body", protobuf_body);
     }
 
     #[test]
-    fn no_body_in_yaml_is_read_otherwise_once_it_is_written() {
+    fn yaml_body_round_trips() {
         replay("yaml_body", yaml_body);
     }
 
     #[test]
-    fn no_json_patch_is_beyond_reading() {
+    fn json_patch_result_is_valid_json() {
         replay("json_patch", json_patch);
     }
 
     #[test]
-    fn no_strategic_patch_is_beyond_reading() {
+    fn strategic_patch_result_is_an_object() {
         replay("strategic_patch", strategic_patch);
     }
 
     #[test]
-    fn no_object_is_read_otherwise_once_it_is_read() {
+    fn decoded_object_round_trips() {
         replay("object", object);
     }
 }

@@ -1,9 +1,9 @@
-//! What Go makes of JSON otherwise than `serde_json` does: numbers, halves of surrogate pairs, complaints.
+//! The differences between Go and `serde_json`: numbers, lone surrogates and error messages.
 
 use serde_json::{Error, Number};
 
-/// Go keeps whole numbers of 64 bits as they are, and all others as floats. It writes those that are whole without a point, in the shortest
-/// digits that mean them, filled up with zeros; and reads that as a whole number, if it fits.
+/// Returns a number as Go decodes and encodes it. Go keeps integers of 64 bits and converts all other numbers to floats. It writes a float
+/// that is an integer without a point, with the shortest digits and trailing zeros, and reads this as an integer if it fits.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -18,8 +18,8 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
-/// Puts `\ufffd` in place of each half of a surrogate pair that stands alone.
-pub(super) fn whole_surrogates(text: &str) -> String {
+/// Replaces each escaped lone surrogate with `\ufffd`.
+pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
         u32::from_str_radix(digits, 16).ok()
@@ -36,7 +36,7 @@ pub(super) fn whole_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // An escaped backslash hides what follows it.
+            // Skips another escape as a whole, so that `\\ud800` is not taken for a surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };
@@ -46,8 +46,8 @@ pub(super) fn whole_surrogates(text: &str) -> String {
     out
 }
 
-/// What Go says of a text that is no JSON.
-pub(super) fn complaint(error: &Error, text: &str) -> String {
+/// Returns Go's error for a text that is not JSON.
+pub(super) fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();
     }

@@ -1,16 +1,17 @@
-//! The types of all built-in kinds of Kubernetes and of custom resources, and how objects are read and written by them.
+//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with them.
 //!
-//! - [`Schema`]: the type of the objects of one kind. Those of the built-in kinds come from a table of Kubernetes 1.36 (`generate/README.md`
-//!   says how it is made); those of custom resources are made from their definitions. Of what it consists is a [`Type`].
-//! - [`decode`] reads a body by a schema as kube-apiserver does: the object comes as Go would write it, and each [`StrictFinding`] is a
-//!   field that the type does not know or that stands twice.
-//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`], [`yaml_documents`]: YAML as Kubernetes reads it.
-//! - [`openapi`] tells the built-in types as OpenAPI schemas.
-//! - [`patch`] lays patches over objects, [`protobuf`] writes and reads the binary form, [`quantity`] counts in amounts with units.
+//! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
+//!   (`generate/README.md` describes how it is generated). The schemas of custom resources come from their definitions. A schema consists
+//!   of [`Type`]s.
+//! - [`decode`] decodes a body as kube-apiserver does. The object has the form that Go writes. Each [`StrictFinding`] is an unknown or
+//!   duplicate field.
+//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
+//! - [`openapi`] returns the built-in types as OpenAPI schemas.
+//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the binary format. [`quantity`] parses and formats quantities.
 //!
-//! All are functions of what they are given: no I/O, no clock, no task.
+//! All functions are pure: they use no I/O, clock or task.
 //!
-//! Who has a manifest learns before any cluster does what is wrong with it:
+//! Check a manifest without a cluster:
 //!
 //! ```
 //! use pintle_schema::{Expected, BodyFormat, Schema, decode, read_yaml, strict_error};
@@ -26,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! What reads bytes goes no deeper into them than [`DEEPEST`] levels, and its work is linear in them, but where a function says otherwise.
-//! What takes a `Json` calls itself once a level of that.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its work is linear in the input unless its docs say
+//! otherwise. A function that takes a `Json` recurses once per level.
 
 use pintle_json::Json;
 
@@ -60,8 +61,8 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// So many lists and objects may stand one in another in a body: what reads, writes and drops them calls itself once a level, and
-/// overflows the stack on what is much deeper. serde_json has the same limit.
+/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once per level, so a much deeper
+/// value would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
 /// The type of the objects of one kind.
@@ -73,27 +74,27 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of a built-in kind; `version` is `version` or `group/version`.
+    /// Returns the schema of a built-in kind. `version` is `version` or `group/version`.
     pub fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
 
-    /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
+    /// Creates the schema of a custom resource. `structural` is its `openAPIV3Schema`.
     pub fn custom(kind: &str, structural: &Json) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Whether the built-in types have this kind in this version, served or not.
+    /// Whether the built-in types include this kind in this version, served or not.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The type of the whole object.
+    /// Returns the type of the whole object.
     pub fn root(&self) -> &Type {
         &self.root
     }
@@ -103,17 +104,17 @@ impl Schema {
         self.custom
     }
 
-    /// Reads an object that is JSON already, such as the result of a patch, as [`decode`] reads a body.
+    /// Decodes an object that is already JSON, such as the result of a patch, in the same way as [`decode`].
     ///
     /// # Errors
     ///
-    /// A value of the wrong type, or text of the wrong form.
+    /// A value has the wrong type or format.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::read_object(&object, self)
     }
 
-    /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
-    /// that does not fit the schema stays as it is.
+    /// Returns the object as Go writes it: without the empty values that Go omits, and with the values that it always writes. Returns an
+    /// object that does not fit the schema unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -121,7 +122,7 @@ impl Schema {
         }
     }
 
-    /// The object of this kind that has nothing set, as Go writes it.
+    /// Returns an object of this kind with nothing set, as Go writes it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -130,59 +131,59 @@ impl Schema {
     }
 }
 
-/// The type of a built-in struct, such as `meta.ObjectMeta`; JSON of any shape where there is none of that name.
+/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if there is no such struct.
 pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
 
-/// The versions and names of the built-in kinds, in order.
+/// Returns the versions and names of the built-in kinds, in order.
 pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.
+/// The first document of a YAML text with the findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a body that is YAML 1.1, as Kubernetes does: the first document alone counts, and no text is null.
+/// Reads a YAML 1.1 body as Kubernetes does. Only the first document counts. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
 
-/// A value as YAML.
+/// Formats a value as YAML.
 pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// A value as YAML on a single line, without its end: of a value that nests deep, that is far less text. Some readers take no key of more
-/// than a thousand bytes there.
+/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, this is much shorter than
+/// [`write_yaml`]. Some readers reject keys of more than 1000 bytes in this form.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file: UTF-8 or, with a byte order mark, UTF-16. The mark is left out.
+/// Returns the text of a YAML or JSON file: UTF-8, or UTF-16 with a byte order mark. The mark is removed.
 ///
 /// # Errors
 ///
-/// The bytes are neither; the error says why in libyaml's words.
+/// The bytes are not valid text. The error is libyaml's.
 pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
     yaml::text(bytes)
 }
 
-/// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
+/// Returns the documents of a YAML text as JSON. The iterator ends after the first document that cannot be read, with its error.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
-/// Reads the metadata of an object within an object.
+/// Decodes the metadata of an embedded object.
 ///
 /// # Errors
 ///
-/// A value of the wrong type, or text of the wrong form.
+/// A value has the wrong type or format.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }
 
-/// The type of `metadata`.
+/// Returns the type of `metadata`.
 pub fn object_meta() -> Type {
     builtin_types::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }

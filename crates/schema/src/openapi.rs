@@ -1,7 +1,7 @@
-//! The built-in types as OpenAPI 3 has them, by the names that they have in the documents of a real server.
+//! The built-in types as OpenAPI 3 schemas, under the names that kube-apiserver uses.
 //!
-//! Descriptions are short, and most types of rarer groups have none. What the table does not know is not told: the values that fields have when they are left out, but for fields that tell
-//! the items of a list apart.
+//! Descriptions are short, and most types of rarer groups have none. Only fields that are keys of a list have defaults, because the type
+//! table has no others.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, 
 const MACHINERY: &str = "io.k8s.apimachinery.pkg";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions";
 
-/// Where the schemas of a document are, as references to them begin.
+/// The prefix of references to schemas of the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// The schemas of these types, and of all that they refer to, by their names. What is no built-in struct has none.
+/// Returns the schemas of these types and of all types that they refer to, by name. Only built-in structs have schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
-        Schemas { descriptions: Descriptions::read(), made: Map::new(), wanted: Vec::new(), defaults: HashMap::new() };
+        Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
     for of in types {
         schemas.refer(of);
     }
     let kinds = table().types_of_kinds();
-    while let Some(of) = schemas.wanted.pop() {
+    while let Some(of) = schemas.pending.pop() {
         let schema = schemas.of_struct(&of, kinds.get(of.name));
         schemas.made.insert(name(&of), schema);
     }
@@ -39,7 +39,7 @@ pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     schemas.made
 }
 
-/// The name of the schema of a built-in struct, such as `io.k8s.api.core.v1.Pod`.
+/// Returns the name of a built-in struct's schema, such as `io.k8s.api.core.v1.Pod`.
 pub fn name(of: &Struct) -> String {
     let Some((group, version)) = of.group_version() else { return of.name.into() };
     let short = of.short_name();
@@ -54,9 +54,9 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// Structs that something refers to, and that are not made yet.
-    wanted: Vec<StructRef>,
-    /// What keys of lists are when they are left out: the list knows, the field says it.
+    /// Structs that a schema refers to and that have no schema yet.
+    pending: Vec<StructRef>,
+    /// The defaults of list keys. They come from the types of lists but belong to the schemas of fields.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -93,22 +93,22 @@ impl Schemas {
 
     fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
-            // The one field whose values are no JSON schemas but of which no more is known.
+            // The only field with JSON of any shape that has its own schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
             _ => self.of_type(&field.of),
         };
-        let mut said = extensions(field);
+        let mut extra = extensions(field);
         if let Some(description) = self.descriptions.of_field(of.name, &field.name) {
-            said.insert("description", description.into());
+            extra.insert("description", description.into());
         }
-        if !said.is_empty() {
-            // Nothing stands beside a reference.
+        if !extra.is_empty() {
+            // A `$ref` must not have siblings.
             if schema.get("$ref").is_some() {
                 schema = json!({"allOf": [schema]});
             }
-            schema.as_object_mut().into_iter().for_each(|schema| schema.extend(said.clone()));
+            schema.as_object_mut().into_iter().for_each(|schema| schema.extend(extra.clone()));
         }
         schema
     }
@@ -121,7 +121,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // Its first alternative refers to itself in turn.
+                // The document must contain the schema of the first alternative.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let of = match union {
                     Union::Bool => "Bool",
@@ -145,9 +145,9 @@ impl Schemas {
             schema["x-kubernetes-list-map-keys"] = keys.iter().map(|key| &*key.name).collect();
         }
         if let Type::Struct { of, .. } = &list.item {
-            let told = keys.iter().filter_map(|key| Some((&key.name, key.default.clone()?)));
+            let defaults = keys.iter().filter_map(|key| Some((&key.name, key.default.clone()?)));
             self.defaults
-                .extend(told.map(|(field, value)| (SchemaField { of: name(of), field: field.clone() }, value)));
+                .extend(defaults.map(|(field, value)| (SchemaField { of: name(of), field: field.clone() }, value)));
         }
         schema
     }
@@ -177,15 +177,15 @@ impl Schemas {
         }
     }
 
-    /// A reference to a struct, whose schema will be there too.
+    /// Returns a reference to a struct and schedules its schema.
     fn refer(&mut self, of: &Type) -> Json {
         let Type::Struct { of, .. } = of else { return json!({}) };
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Its place is taken: it may refer to itself.
+            // Reserves the name, because the struct may refer to itself.
             self.made.insert(name, Json::Null);
-            self.wanted.push(of.clone());
+            self.pending.push(of.clone());
         }
         reference
     }
@@ -197,30 +197,30 @@ impl Schemas {
     }
 }
 
-/// A reference to the schema of this name.
+/// Returns a reference to the schema with this name.
 pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// What a field says of its type: how it is owned and patched.
+/// Returns the extensions of a field: how server-side apply owns it and how patches merge it.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
-    let strategies: Vec<_> = strategies.iter().filter(|(said, _)| *said).map(|(_, strategy)| *strategy).collect();
+    let strategies: Vec<_> = strategies.iter().filter(|(extra, _)| *extra).map(|(_, strategy)| *strategy).collect();
     let map_type = match &field.of {
         Type::Struct { of, atomic } if *atomic != is_atomic(of) => Some(if *atomic { "atomic" } else { "granular" }),
         Type::Map(map) if map.atomic => Some("atomic"),
         _ => None,
     };
-    let said = [
+    let extra = [
         ("x-kubernetes-map-type", map_type.map(Into::into)),
         ("x-kubernetes-patch-merge-key", key.clone()),
         ("x-kubernetes-patch-strategy", (!strategies.is_empty()).then(|| strategies.join(","))),
     ];
-    said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
+    extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Whether server-side apply owns the struct as a whole, where a field does not say otherwise.
+/// Whether server-side apply owns the struct as a whole, unless a field overrides this.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -233,9 +233,9 @@ mod tests {
     #[track_caller]
     fn check(version: &str, kind: &str, pointer: &str, expected: Json) {
         let schema = Schema::builtin(version, kind).expect("a built-in kind");
-        let mut told = Json::Object(schemas([schema.root()])).at(pointer).cloned().expect("a schema");
-        drop_descriptions(&mut told);
-        assert_eq!(told, expected, "{pointer}");
+        let mut actual = Json::Object(schemas([schema.root()])).at(pointer).cloned().expect("a schema");
+        drop_descriptions(&mut actual);
+        assert_eq!(actual, expected, "{pointer}");
     }
 
     fn drop_descriptions(value: &mut Json) {
@@ -246,23 +246,23 @@ mod tests {
     }
 
     #[test]
-    fn types_and_fields_are_described() {
+    fn types_and_fields_have_descriptions() {
         let pod = Schema::builtin("v1", "Pod").expect("a built-in kind");
-        let told = Json::Object(schemas([pod.root()]));
+        let actual = Json::Object(schemas([pod.root()]));
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // One that all types share.
+            // A description for a field of all types.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
-            ("/io.k8s.api.core.v1.Pod/properties/spec/description", "What the pod runs"),
+            ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {
-            assert!(told.text(pointer).starts_with(begins), "{pointer}: {}", told.text(pointer));
+            assert!(actual.text(pointer).starts_with(begins), "{pointer}: {}", actual.text(pointer));
         }
-        assert!(told.has("/io.k8s.api.core.v1.Pod/properties/spec/allOf/0/$ref"));
+        assert!(actual.has("/io.k8s.api.core.v1.Pod/properties/spec/allOf/0/$ref"));
     }
 
     #[test]
-    fn a_field_says_its_type_and_how_it_is_owned_and_patched() {
+    fn fields_have_type_ownership_and_patch_strategy() {
         let core = "/io.k8s.api.core.v1";
         for (pointer, expected) in [
             (
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_contains_itself_is_told_once() {
+    fn recursive_type_is_a_reference() {
         let props = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
         let reference = json!({"$ref": format!("{PLACE}{props}")});
         check("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("/{props}/properties/not"), reference);

@@ -1,7 +1,7 @@
-//! The patches that are no apply: JSON patch, merge patch, strategic merge patch.
+//! JSON patch, merge patch and strategic merge patch.
 //!
-//! Each has a type that reads the body, and lays it over objects as often as needed. What Go's libraries do differently from the
-//! RFCs is done here as well: clients have come to rest on it.
+//! Each patch type parses a body once and can be applied to any number of objects. Where Go's libraries differ from the RFCs, this module
+//! follows Go, because clients depend on it.
 
 use std::fmt;
 
@@ -24,15 +24,15 @@ pub use strategic::strategic;
 /// Why a patch fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
-    /// 400: the body is no such patch.
+    /// 400: the body is not a patch of this type.
     BadRequest(String),
-    /// 413: it is too long.
+    /// 413: the patch has too many operations.
     TooLarge(String),
-    /// 422 without details: it cannot be applied to this object.
+    /// 422 without details: the patch cannot be applied to this object.
     Inapplicable,
-    /// 422 without details: it could be, but the outcome would be more than this server does.
+    /// 422 without details: the patch exceeds a limit of this server.
     Excessive(String),
-    /// 500 without a reason: its directives make no sense.
+    /// 500 without a reason: the directives are invalid.
     Directive(String),
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for PatchError {
 
 impl std::error::Error for PatchError {}
 
-/// A patch that has been read.
+/// A parsed patch.
 #[derive(Clone, Debug)]
 pub enum PatchBody {
     /// RFC 6902.
     Json(JsonPatch),
     /// RFC 7386.
     Merge(MergeBody),
-    /// Kubernetes' own merge patch, which knows how lists are keyed.
+    /// A strategic merge patch. It knows the keys of lists.
     Strategic(MergeBody),
 }
 
@@ -68,20 +68,20 @@ pub struct MergeBody {
 }
 
 impl PatchBody {
-    /// Reads a JSON patch.
+    /// Parses a JSON patch.
     ///
     /// # Errors
     ///
-    /// It is no list of operations, or a list of too many.
+    /// The body is not a list of operations, or the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Reads a merge patch.
+    /// Parses a merge patch. `validated` is false if `fieldValidation` is `Ignore`.
     ///
     /// # Errors
     ///
-    /// It is no object. Where fields are not validated, a list is one: it takes the place of the whole object.
+    /// The body is not an object. Without validation, a list is accepted, too. It replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
@@ -97,11 +97,11 @@ impl PatchBody {
         }
     }
 
-    /// Reads a strategic merge patch; null is one that changes nothing.
+    /// Parses a strategic merge patch. A null patch changes nothing.
     ///
     /// # Errors
     ///
-    /// It is no object.
+    /// The body is not an object or null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {
@@ -110,7 +110,7 @@ impl PatchBody {
         }
     }
 
-    /// Members that stand twice, or that are not known, in the patch itself.
+    /// Returns the duplicate and unknown members of the patch itself.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -118,14 +118,15 @@ impl PatchBody {
         }
     }
 
-    /// Why the patched object does not fit its types, where a real server tells it in other words than of a body: after a strategic patch,
-    /// which it does not read from text again. `None` if it fits, or if the words are the same.
+    /// Returns the error for a result that does not fit its types, if kube-apiserver words it differently from the error for a body. This
+    /// is the case for a strategic patch, because kube-apiserver does not decode its result from text. Returns `None` for other patches,
+    /// and if the result fits.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
     }
 
-    /// The patched object.
+    /// Returns the patched object.
     ///
     /// # Errors
     ///
@@ -139,10 +140,10 @@ impl PatchBody {
         }
     }
 
-    /// The patch as messages show it.
-    pub fn told(&self) -> String {
+    /// Returns the patch as messages show it.
+    pub fn display_text(&self) -> String {
         match self {
-            Self::Json(patch) => patch.told(),
+            Self::Json(patch) => patch.display_text(),
             Self::Merge(body) => body.value.to_string(),
             Self::Strategic(body) => go_text(&body.value),
         }
@@ -153,7 +154,7 @@ fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
-/// A value as Go's `%v` shows it.
+/// Formats a value like Go's `%v`.
 pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),

@@ -1,8 +1,8 @@
-//! Bodies in protobuf, which the clients of the built-in kinds that are written in Go prefer to send and to get.
+//! The protobuf encoding of built-in kinds. Clients written in Go prefer it.
 //!
-//! A body is four bytes of magic and an envelope that names the kind. The message within is described by the table of the built-in
-//! types (`types.txt`), which has the number of each field: it is read into the same JSON that the client could have sent,
-//! and made of the JSON that the client could have got.
+//! A body is four magic bytes and an envelope that names the kind. The table of built-in types (`types.txt`) describes the message in the
+//! envelope, with the number of each field. Decoding returns the JSON that the client could have sent. Encoding takes the JSON that the
+//! client could have received.
 
 mod envelope;
 mod marshal;

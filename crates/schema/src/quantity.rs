@@ -1,4 +1,4 @@
-//! Amounts with a unit: read exactly, written in the canonical form.
+//! Resource quantities: parsed exactly, formatted in canonical form.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// An amount, and the family of units that it is written in.
+/// An amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
     format: Format,
 }
 
-/// The family of units that a quantity is written in.
+/// The format of a quantity's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Binary,
@@ -24,39 +24,39 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// Finer amounts are rounded up.
+/// The power of ten of the finest unit. Finer amounts are rounded up.
 const FINEST: i64 = -9;
 /// The power of ten of the finest amounts in resource lists.
 const MILLI: i64 = -3;
 /// One, in the finest unit.
 const ONE: i128 = 1_000_000_000;
-/// The most that an amount with a binary unit comes to.
-const MOST_BINARY: i128 = i64::MAX as i128 * ONE;
+/// The maximum of a quantity with a binary unit.
+const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
-    /// Reads a quantity. `None` where the text is none.
+    /// Parses a quantity. Returns `None` if the text is not a quantity.
     pub fn parse(text: &str) -> Option<Self> {
         let number = read(text).ok()?;
         Some(Self { nanos: number.nanos(), format: number.format })
     }
 
-    /// So many pieces.
+    /// Creates a quantity from a count.
     pub fn count(pieces: usize) -> Self {
         let nanos = i128::try_from(pieces).unwrap_or(i128::MAX).saturating_mul(ONE);
         Self { nanos, ..Self::ZERO }
     }
 
-    /// The sum, written as this one is; where this one is nothing, as the other.
+    /// Returns the sum in the format of `self`, or in the format of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
-        // The least number has no amount.
+        // `i128::MIN` has no absolute value.
         Self { nanos: self.nanos.saturating_add(other.nanos).max(-i128::MAX), format }
     }
 
-    /// The difference, but no less than nothing.
+    /// Returns the difference, or zero if it is negative.
     pub fn less(self, other: Self) -> Self {
         match self.nanos > other.nanos {
             true => Self { nanos: self.nanos.saturating_sub(other.nanos), ..self },
@@ -64,22 +64,22 @@ impl Quantity {
         }
     }
 
-    /// The amount in units of 10⁻⁹.
+    /// Returns the amount in units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The amount in units of 10⁻³, rounded away from zero.
+    /// Returns the amount in units of 10⁻³, rounded away from zero.
     pub fn milli(self) -> i128 {
         scaled(self.nanos.abs(), -6) * self.nanos.signum()
     }
 
-    /// The whole amount, rounded away from zero.
+    /// Returns the amount as an integer, rounded away from zero.
     pub fn whole(self) -> i128 {
         scaled(self.nanos.abs(), -9) * self.nanos.signum()
     }
 
-    /// The same amount without a fraction, rounded away from zero.
+    /// Returns the quantity without a fraction, rounded away from zero.
     pub fn rounded(self) -> Self {
         Self { nanos: self.whole().saturating_mul(ONE), ..self }
     }
@@ -93,8 +93,8 @@ impl fmt::Display for Quantity {
 
 /// Returns the text that Go writes for a quantity. `None` if `text` is not a quantity.
 ///
-/// Go keeps most texts whose power of ten is a multiple of three (`1E3`, `+1`, `1.500`). It rewrites all others: no fraction, the largest
-/// unit that needs none. If no unit is large enough, Go omits the unit, which changes the amount.
+/// Go keeps most texts whose power of ten is a multiple of three (`1E3`, `+1`, `1.500`). It rewrites all others without a fraction, with
+/// the largest unit that needs none. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
@@ -122,20 +122,20 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// The amount in units of 10⁻⁹, rounded up, away from zero; it saturates far beyond 2⁶³.
+/// Returns the amount in units of 10⁻⁹, rounded away from zero. It saturates far beyond 2⁶³. `None` if `text` is not a quantity.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
 
-/// A number as it is spelled, however large.
+/// A number of any size, in decimal digits.
 struct Number {
     negative: bool,
-    /// Without zeros before them.
+    /// Without leading zeros.
     digits: String,
-    /// The power of ten of the last digit, no less than that of the finest unit.
+    /// The power of ten of the last digit, at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go writes the text as it is.
+    /// Whether Go keeps the text unchanged.
     kept: bool,
     /// The power of ten of the last digit of the text.
     written_power: i64,
@@ -147,7 +147,7 @@ impl Number {
         Self { negative: nanos < 0, digits, power: FINEST, format, kept: false, written_power: FINEST }
     }
 
-    /// The same amount, rounded away from zero to a multiple of ten to the power of `finest`.
+    /// Rounds the amount away from zero to a multiple of ten to the power of `finest`.
     fn rounded(mut self, finest: i64) -> Self {
         let finer = usize::try_from(finest.saturating_sub(self.power)).unwrap_or(0);
         if finer > 0 {
@@ -200,7 +200,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// The next number.
+/// Adds one to a decimal number.
 fn increment(digits: &mut String) {
     let nines = digits.len() - digits.trim_end_matches('9').len();
     digits.truncate(digits.len() - nines);
@@ -212,11 +212,11 @@ fn increment(digits: &mut String) {
 /// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Without zeros before them; "0" if there are no others.
+    /// Without leading zeros; "0" if no digits are left.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the number has a digit at all: Go accepts some quantities without one.
+    /// Whether the number has a digit. Go accepts some quantities without one.
     has_digits: bool,
 }
 
@@ -232,7 +232,7 @@ fn split(text: &str) -> Option<Parts<'_>> {
     (!text.is_empty() && end.is_empty()).then_some(parts)
 }
 
-/// Splits a text behind its leading digits.
+/// Splits a text after its leading digits.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -263,7 +263,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // Nothing has no digits, whatever its unit.
+    // Zero has no digits, whatever its unit.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
@@ -280,24 +280,25 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// So many digits, of which some are a fraction, times a power of two, in units of 10⁻⁹. It is capped.
+/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹. The last `places` of `digits` are the fraction, and `power` is a
+/// power of two. The amount is capped.
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // With more digits than can be reckoned with, the last of the fraction only round it up.
-    let most = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
-    let cut = digits.len().saturating_sub(most).min(places);
+    // Fraction digits beyond the precision of `i128` only round up.
+    let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
+    let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
     let mantissa = match digits.parse() {
         Ok(mantissa) => mantissa,
         Err(_) if digits.is_empty() => 0,
-        // Beyond the cap.
+        // Exceeds the cap.
         Err(_) => i128::MAX,
     };
     let mantissa = mantissa.saturating_add(i128::from(cut > 0)).saturating_mul(1 << power);
     let places = i32::try_from(places - cut).unwrap_or(i32::MAX);
-    scaled(mantissa, -places + 9).min(MOST_BINARY)
+    scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// The unit and its power, of two or of ten.
+/// Returns the format and the power, of two or of ten, of a unit.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));
@@ -306,12 +307,12 @@ fn unit(suffix: &str) -> Option<(Format, i64)> {
         return Some((Format::Decimal, (*power).into()));
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    // Go keeps the low half of it.
+    // Go keeps only the low 32 bits of the exponent.
     let power: i64 = exponent.parse().ok()?;
     Some((Format::Exponent, i64::from(power as i32)))
 }
 
-/// `mantissa` · 10^`power`, rounded away from zero.
+/// Returns `mantissa` · 10^`power`, rounded away from zero.
 fn scaled(mantissa: i128, power: i32) -> i128 {
     match u32::try_from(power) {
         Ok(power) => 10_i128.checked_pow(power).map_or(i128::MAX / 2, |factor| mantissa.saturating_mul(factor)),
@@ -380,7 +381,7 @@ mod tests {
             (format!("{zeros}1.5"), "1500m"),
             ("123456789.123456789123456789123456".into(), "123456789123456790n"),
             ("12345678901234567890123456789012n".into(), "12345678901234567890123456789012n"),
-            // What no unit is large enough for is written in none.
+            // Go omits the unit if none is large enough.
             ("10000E".into(), "10"),
             ("1000E".into(), "1"),
             ("12345E".into(), "12345E"),
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_keeps_the_units_of_what_was_there_first() {
+    fn sum_keeps_the_units_of_the_first_operand() {
         let quantity = |text| Quantity::parse(text).unwrap();
         for (a, b, sum, difference) in [
             ("1Gi", "512Mi", "1536Mi", "512Mi"),
@@ -461,7 +462,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_canonical_quantity_is_the_same_amount_and_stays_as_it_is(
+        fn canonical_form_keeps_the_amount_and_is_stable(
             number in -1_000_000_000_i64..1_000_000_000,
             unit in proptest::sample::select(vec!["", "m", "u", "k", "M", "G", "Ki", "Mi", "Gi", "e3"]),
         ) {
@@ -472,7 +473,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
+        fn arbitrary_text_does_not_panic(text in "[-+0-9.eEinumkKMGTP]{0,40}") {
             canonical(&text);
         }
     }

@@ -1,4 +1,4 @@
-//! Reads values by their types while they come, and notes what is wrong with them.
+//! Reads values by their types and records what is wrong with them.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use super::Schema;
 use super::decoded::BodyError;
 use super::fields::{StructFields, outlasts_null, zero};
 use super::finding::{FieldPath, PathStep, StrictFinding, note};
-use super::scalar::RefusedScalar;
+use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
-/// What has been noted of one body.
+/// The findings and the first error of one body.
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// Of a custom resource: the unknown fields of its metadata, which are told after the repetitions anywhere in it.
+    /// For a custom resource, the unknown fields of its metadata. They are reported after all duplicates.
     unknown: Option<Vec<StrictFinding>>,
-    /// How many bytes the places have in all of which text was made, told or not.
+    /// The total length of all path texts that were built, whether reported or not.
     written: usize,
-    /// The first value that cannot be read. Those after it are read all the same: the body may be no JSON, which comes first.
+    /// The first value error. Reading continues after it, because a syntax error takes precedence.
     error: Option<BodyError>,
-    /// Whether numbers stay as they were written where there is no type.
+    /// Whether untyped numbers stay unchanged.
     verbatim: bool,
-    /// What shorter lists have left of longer ones that stood in their places before, the first item last.
-    left: BTreeMap<String, Vec<Json>>,
+    /// The items that were cut off when a repeated list became shorter, by path. The first item is last.
+    cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// A body that repeats one long place over and over is told of it no more once this much text was made.
-const MOST_WRITTEN: usize = 16 << 20;
+/// The maximum of [`Reader::written`]. After it, repetitions of a long path are no longer reported.
+const MAX_WRITTEN: usize = 16 << 20;
 
 impl Reader {
     pub(super) fn of(schema: &Schema) -> Self {
@@ -41,7 +41,7 @@ impl Reader {
         Self { verbatim: true, ..Self::default() }
     }
 
-    /// What was found; or why the body cannot be read.
+    /// Returns the findings, or why the body cannot be decoded.
     pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
         for finding in self.unknown.into_iter().flatten() {
             note(&mut self.findings, || finding);
@@ -49,7 +49,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// What was found where nothing else can be wrong.
+    /// Returns the findings of a body that cannot have other errors.
     pub(super) fn repetitions(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -63,29 +63,29 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// The items that a list finds again if it grows over those that it had when it last came: for Go, which cuts it short, they are still
-    /// there. A list that comes for the first time finds none.
-    fn found_again(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
-        if self.left.is_empty() {
+    /// Takes the cut-off items of a list. In Go, a list that becomes longer again finds them, because Go only shortened the slice. A list
+    /// without an earlier occurrence gets none.
+    fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
+        if self.cut_off.is_empty() {
             return Vec::new();
         }
-        let left = self.place(at).and_then(|place| self.left.remove(&place));
-        left.filter(|_| came_before).unwrap_or_default()
+        let cut_off = self.place(at).and_then(|place| self.cut_off.remove(&place));
+        cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Keeps the items that a list has left.
-    fn leave(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
+    /// Keeps the cut-off items of a list.
+    fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
         {
-            self.left.insert(place, items);
+            self.cut_off.insert(place, items);
         }
     }
 
-    /// The text of a place; none, and nothing is found again, once as much was made as may be.
+    /// Returns the text of a path. After `MAX_WRITTEN` bytes, returns `None` and drops all cut-off items.
     fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
-        if self.written >= MOST_WRITTEN {
-            self.left.clear();
+        if self.written >= MAX_WRITTEN {
+            self.cut_off.clear();
             return None;
         }
         let place = at.map(FieldPath::path).unwrap_or_default();
@@ -93,17 +93,17 @@ impl Reader {
         Some(place)
     }
 
-    fn refuse(&mut self, why: impl FnOnce() -> String) {
+    fn fail(&mut self, why: impl FnOnce() -> String) {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Whether repetitions are told of anywhere, with a type or without.
+    /// Whether duplicate members are reported everywhere, even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Reads what has no place in the object.
-    pub(super) fn past<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
+    /// Returns a sink for a value without a type.
+    pub(super) fn untyped_sink<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { quiet: !self.is_of_custom(), reader: self, at }
     }
 }
@@ -111,25 +111,24 @@ impl Reader {
 fn find(
     findings: &mut Vec<StrictFinding>,
     written: &mut usize,
-    what: fn(String) -> StrictFinding,
+    finding: fn(String) -> StrictFinding,
     place: FieldPath<'_>,
 ) {
-    if *written < MOST_WRITTEN {
+    if *written < MAX_WRITTEN {
         note(findings, || {
             let path = place.path();
             *written += path.len();
-            what(path)
+            finding(path)
         });
     }
 }
 
-/// Reads a value of a type. None is a null.
+/// Reads a value of a type. Returns `None` for null.
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// What the same field of a struct had when it came before, or the same item of a list. A struct is taken out of it, and goes on where
-    /// that one ended.
+    /// The earlier value of the same struct field or list item, if it occurred before. A struct is moved out of it and continued.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -137,23 +136,23 @@ impl Sink for Typed<'_> {
     type Out = Option<Json>;
 
     fn single(mut self, found: Single<'_>) -> Option<Json> {
-        let refused = match (found, self.of) {
+        let rejected = match (found, self.of) {
             (Single::Null, _) => return None,
             (found, Type::Any) => return Some(found.into_value()),
             (Single::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
             (found, Type::Scalar(scalar)) => match scalar.read(found) {
                 Ok(value) => return Some(value),
-                Err(refused) => refused,
+                Err(rejected) => rejected,
             },
-            (found, _) => RefusedScalar::Type(found),
+            (found, _) => ScalarError::Type(found),
         };
-        match (refused, self.of) {
-            (RefusedScalar::Form(text), _) => self.reader.refuse(|| text),
+        match (rejected, self.of) {
+            (ScalarError::Form(text), _) => self.reader.fail(|| text),
             (
-                RefusedScalar::Type(Single::Number(number)),
+                ScalarError::Type(Single::Number(number)),
                 Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
             ) => self.mismatch(&format!("number {number}")),
-            (RefusedScalar::Type(found), _) => self.mismatch(found.shape()),
+            (ScalarError::Type(found), _) => self.mismatch(found.shape()),
         }
         None
     }
@@ -161,13 +160,13 @@ impl Sink for Typed<'_> {
     fn list<'de, A: SeqAccess<'de>>(mut self, items: A) -> Result<Option<Json>, A::Error> {
         match self.of {
             Type::List(list) => self.items(&list.item, items),
-            Type::Union(Union::List) => self.anew().items(&json_schema(), items),
-            Type::Union(Union::Strings) => self.anew().items(&Type::Scalar(Scalar::String), items),
+            Type::Union(Union::List) => self.without_earlier().items(&json_schema(), items),
+            Type::Union(Union::Strings) => self.without_earlier().items(&Type::Scalar(Scalar::String), items),
             Type::Any => self.untyped().list(items),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).list(items),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.at).list(items),
             _ => {
                 self.mismatch("array");
-                self.reader.past(self.at).list(items)
+                self.reader.untyped_sink(self.at).list(items)
             }
         }
         .map(Some)
@@ -184,10 +183,10 @@ impl Sink for Typed<'_> {
                 return Typed { reader: self.reader, of: &json_schema(), at: self.at, earlier: None }.map(members);
             }
             Type::Any => self.untyped().map(members),
-            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.past(self.at).map(members),
+            Type::Scalar(Scalar::Untyped | Scalar::Raw) => self.reader.untyped_sink(self.at).map(members),
             _ => {
                 self.mismatch("object");
-                self.reader.past(self.at).map(members)
+                self.reader.untyped_sink(self.at).map(members)
             }
         }
         .map(Some)
@@ -199,21 +198,21 @@ impl<'r> Typed<'r> {
         Untyped { reader: self.reader, at: self.at, quiet: false }
     }
 
-    fn anew(self) -> Self {
+    fn without_earlier(self) -> Self {
         Self { earlier: None, ..self }
     }
 
-    /// Go reads the items of a repeated list into those that stand there.
+    /// Reads the items of a list. Go decodes the items of a repeated list into the existing items.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
-        let mut left = self.reader.found_again(self.at, !earlier.is_empty());
+        let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
         let mut list = Vec::new();
         loop {
             let at = list.len();
             if at == earlier.len() {
-                earlier.extend(left.pop());
+                earlier.extend(cut_off.pop());
             }
-            let place = FieldPath { above: self.at, step: PathStep::Item(at) };
+            let place = FieldPath { parent: self.at, step: PathStep::Item(at) };
             let outlasts_null = earlier.get(at).is_some_and(|item| outlasts_null(of, item));
             let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
             match items.next_element_seed(item)? {
@@ -222,10 +221,10 @@ impl<'r> Typed<'r> {
                 None => break,
             }
         }
-        // An empty list is a new one.
+        // In Go, an empty list is a new slice.
         if !list.is_empty() {
-            left.extend(earlier.drain(list.len().min(earlier.len())..).rev());
-            self.reader.leave(self.at, left);
+            cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
+            self.reader.keep_cut_off(self.at, cut_off);
         }
         Ok(list.into())
     }
@@ -233,7 +232,7 @@ impl<'r> Typed<'r> {
     fn entries<'de, A: MapAccess<'de>>(self, of: &Type, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = FieldPath { above: self.at, step: PathStep::Member(&name) };
+            let place = FieldPath { parent: self.at, step: PathStep::Member(&name) };
             if out.contains_key(&name) {
                 self.reader.repeated(place);
             }
@@ -250,7 +249,7 @@ impl<'r> Typed<'r> {
 
     fn mismatch(&mut self, found: &str) {
         let (of, at) = (self.of, self.at);
-        self.reader.refuse(|| {
+        self.reader.fail(|| {
             let place =
                 at.and_then(FieldPath::field).map_or_else(|| "value".into(), |field| format!("struct field {field}"));
             format!("json: cannot unmarshal {found} into Go {place} of type {}", go_type(of))
@@ -258,11 +257,11 @@ impl<'r> Typed<'r> {
     }
 }
 
-/// Reads JSON of any shape, with an eye on repeated members.
+/// Reads JSON of any shape and reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// Whether repeated members go untold.
+    /// Whether duplicate members are not reported.
     pub(super) quiet: bool,
 }
 
@@ -276,7 +275,7 @@ impl Sink for Untyped<'_> {
     fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = FieldPath { above: self.at, step: PathStep::Item(list.len()) };
+            let place = FieldPath { parent: self.at, step: PathStep::Item(list.len()) };
             let item = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
             match items.next_element_seed(Seed(item))? {
                 Some(item) => list.push(item),
@@ -288,7 +287,7 @@ impl Sink for Untyped<'_> {
     fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
         let mut out = Map::new();
         while let Some(Name(name)) = members.next_key()? {
-            let place = FieldPath { above: self.at, step: PathStep::Member(&name) };
+            let place = FieldPath { parent: self.at, step: PathStep::Member(&name) };
             if !self.quiet && out.contains_key(&name) {
                 self.reader.repeated(place);
             }

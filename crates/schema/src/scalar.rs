@@ -1,4 +1,4 @@
-//! Single values with a form of their own: how Go reads them, and how it writes them again.
+//! Reads scalars and formats them as Go does.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// Why a single value is refused.
+/// Why a scalar is rejected.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum RefusedScalar<'a> {
-    /// It has the wrong JSON type, or does not fit.
+pub(super) enum ScalarError<'a> {
+    /// It has the wrong JSON type or is out of range.
     Type(Single<'a>),
-    /// It is text of the wrong form; Go's complaint.
+    /// It is text in the wrong format. Contains Go's error.
     Form(String),
 }
 
 impl Scalar {
-    /// What Go calls it.
+    /// Returns Go's name of the type.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// What Go writes for a value that was never set; `None` is null.
+    /// Returns what Go writes for a value that was never set.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),
@@ -48,37 +48,37 @@ impl Scalar {
         }
     }
 
-    /// Reads a value that is not null, and gives it in the form that Go writes.
-    pub(super) fn read(self, found: Single<'_>) -> Result<Json, RefusedScalar<'_>> {
+    /// Reads a value that is not null and returns it in the form that Go writes.
+    pub(super) fn read(self, found: Single<'_>) -> Result<Json, ScalarError<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
             (Self::Bool, Single::Bool(value)) => Ok(value.into()),
             (Self::Int32 | Self::IntOrString, found) => match whole(&found).and_then(|value| i32::try_from(value).ok())
             {
                 Some(value) => Ok(value.into()),
-                None => Err(RefusedScalar::Type(found)),
+                None => Err(ScalarError::Type(found)),
             },
-            (Self::Int64, found) => whole(&found).map(Into::into).ok_or(RefusedScalar::Type(found)),
+            (Self::Int64, found) => whole(&found).map(Into::into).ok_or(ScalarError::Type(found)),
             (Self::Number, found @ Single::Number(_)) | (Self::Untyped | Self::Raw, found) => Ok(found.into_value()),
             (Self::Quantity | Self::ResourceQuantity, Single::Text(text)) => self.amount(&text),
             (Self::Quantity | Self::ResourceQuantity, Single::Number(number)) => self.amount(&number.to_string()),
             (Self::Time, Single::Text(text)) => time(&text),
             (Self::MicroTime, Single::Text(text)) => micro_time(&text),
             (Self::Bytes, Single::Text(text)) => bytes(text),
-            (_, found) => Err(RefusedScalar::Type(found)),
+            (_, found) => Err(ScalarError::Type(found)),
         }
     }
 
-    fn amount(self, text: &str) -> Result<Json, RefusedScalar<'static>> {
+    fn amount(self, text: &str) -> Result<Json, ScalarError<'static>> {
         let written = match self {
             Self::ResourceQuantity => quantity::written_in_list(text),
             _ => quantity::written(text),
         };
-        written.map(Into::into).map_err(|why| RefusedScalar::Form(why.into()))
+        written.map(Into::into).map_err(|why| ScalarError::Form(why.into()))
     }
 }
 
-/// A whole number that was written as one.
+/// Returns an integer. `None` if the number has a point or an exponent.
 fn whole(found: &Single<'_>) -> Option<i64> {
     match found {
         Single::Number(number) if !number.is_f64() => number.as_i64(),
@@ -86,26 +86,26 @@ fn whole(found: &Single<'_>) -> Option<i64> {
     }
 }
 
-/// Base64, which may be broken into lines.
-fn bytes(mut text: Cow<'_, str>) -> Result<Json, RefusedScalar<'static>> {
+/// Checks base64 and removes its line breaks.
+fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     if text.contains(['\r', '\n']) {
         text = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     }
     match STANDARD.decode(&*text) {
         Ok(_) => Ok(text.into()),
-        Err(_) => Err(RefusedScalar::Form("illegal base64 data at input byte 0".into())),
+        Err(_) => Err(ScalarError::Form("illegal base64 data at input byte 0".into())),
     }
 }
 
-/// RFC 3339 with any fraction, which is dropped.
-fn time(text: &str) -> Result<Json, RefusedScalar<'static>> {
+/// Parses RFC 3339 and drops the fraction.
+fn time(text: &str) -> Result<Json, ScalarError<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
     Ok(whole.to_string().into())
 }
 
-/// RFC 3339 with exactly six digits after the point.
-fn micro_time(text: &str) -> Result<Json, RefusedScalar<'static>> {
+/// Parses RFC 3339 with exactly six fractional digits.
+fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
         return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
@@ -115,9 +115,9 @@ fn micro_time(text: &str) -> Result<Json, RefusedScalar<'static>> {
     Ok(format!("{stamp:.6}").into())
 }
 
-fn stamp(text: &str) -> Result<Timestamp, RefusedScalar<'static>> {
+fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // jiff takes more than RFC 3339: a blank for the T, no seconds, bracketed zones.
+    // jiff accepts more than RFC 3339: a blank instead of the T, no seconds, zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     match strict {
@@ -126,8 +126,8 @@ fn stamp(text: &str) -> Result<Timestamp, RefusedScalar<'static>> {
     }
 }
 
-fn unparsable(text: &str, layout: &str) -> RefusedScalar<'static> {
-    RefusedScalar::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+fn unparsable(text: &str, layout: &str) -> ScalarError<'static> {
+    ScalarError::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scalar_is_read_as_go_reads_it() {
+    fn scalars_are_read_as_in_go() {
         for (scalar, value, read) in [
             (Scalar::Int32, json!(5), Some(json!(5))),
             (Scalar::Int32, json!(3_000_000_000_i64), None),

@@ -1,4 +1,4 @@
-//! JSON taken in as it comes, be it from a text, from a tree or from YAML.
+//! Feeds JSON to a sink while it is read, from a text, a tree or YAML.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,34 +8,34 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
-use super::go_json::{complaint, plain_number, whole_surrogates};
+use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// What makes something of a value, by its shape.
+/// Builds a result from a value.
 pub(super) trait Sink: Sized {
-    /// What it makes.
+    /// The result.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Takes all items.
+    /// Reads all items.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Takes all members.
+    /// Reads all members.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
-/// A value that is neither a list nor an object.
+/// A scalar: null, a boolean, a number or a string.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Single<'a> {
     Null,
     Bool(bool),
-    /// One that is written with a point or an exponent is a float.
+    /// A float if it has a point or an exponent in the text.
     Number(Number),
     Text(Cow<'a, str>),
 }
 
 impl Single<'_> {
-    /// The value, with numbers as they were written.
+    /// Converts to a value and keeps the number unchanged.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -45,7 +45,7 @@ impl Single<'_> {
         }
     }
 
-    /// What Go calls a value of this shape.
+    /// Returns Go's name for the JSON type of the value.
     pub(super) fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -55,7 +55,7 @@ impl Single<'_> {
         }
     }
 
-    /// The value, with numbers as Go keeps them.
+    /// Converts to a value, with numbers as Go keeps them.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -64,7 +64,7 @@ impl Single<'_> {
     }
 }
 
-/// What Go calls a value of this shape.
+/// Returns Go's name for the JSON type of a value.
 pub(crate) fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -76,36 +76,36 @@ pub(crate) fn shape(value: &Json) -> &'static str {
     }
 }
 
-/// Takes in one JSON text. Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
+/// Parses one JSON text and feeds it to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
 ///
 /// # Errors
 ///
-/// What is wrong with it, much in Go's words.
+/// The text is not JSON. The message is close to Go's.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // By itself the second is much slower, and hardly ever needed.
+    // The lossy conversion alone is much slower, and is rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let whole = match text.contains("\\ud") || text.contains("\\uD") {
-        true => Cow::Owned(whole_surrogates(&text)),
+        true => Cow::Owned(replace_lone_surrogates(&text)),
         false => Cow::Borrowed(&*text),
     };
     let mut json = serde_json::Deserializer::from_str(&whole);
-    let taken = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
-    taken.map_err(|error| complaint(&error, &text))
+    let result = take(&mut json, sink).and_then(|out| json.end().map(|()| out));
+    result.map_err(|error| go_error(&error, &text))
 }
 
-/// Takes in what has been read already.
+/// Feeds parsed JSON to a sink.
 ///
 /// # Errors
 ///
-/// Those of the source; a sink has none of its own.
+/// The source fails. A sink does not.
 pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
 
-/// A sink in serde's terms.
+/// A sink as a serde seed.
 pub(super) struct Seed<S>(pub(super) S);
 
-/// The name of a member, borrowed where nothing in it is escaped.
+/// The name of a member, borrowed if it has no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
@@ -174,7 +174,7 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // Elsewhere such a text is not read in the first place.
+            // Without `arbitrary_precision`, `serde_json` rejects such a number itself.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }
@@ -189,10 +189,10 @@ mod tests {
     use crate::document::{AsWritten, JsonNode};
 
     #[test]
-    fn a_number_that_comes_as_a_map_is_a_number() {
+    fn number_passed_as_a_map_is_read() {
         let read = |text: &str| {
             let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
-            Seed(AsWritten).take(MapOrNumber::looked_at(MapDeserializer::<_, Error>::new(members), true)?)
+            Seed(AsWritten).take(MapOrNumber::peek(MapDeserializer::<_, Error>::new(members), true)?)
         };
         for text in ["1", "-7", "1.5", "18446744073709551615"] {
             assert_eq!(read(text), Ok(JsonNode::Number(text.parse().unwrap())));
@@ -201,12 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_with_the_key_of_numbers_does_no_harm() {
+    fn object_with_the_number_key_is_read() {
         let body = br#"{"$serde_json::private::Number": "1"}"#;
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // The latter where the feature is on.
+        // With `arbitrary_precision`, the object is read as a number.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The types that values of objects have: scalars, structs, maps and lists.
+//! The types of the values in objects: scalars, structs, maps and lists.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use pintle_json::Json;
 
 use super::builtin_types;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. To server-side apply its maps are merged and its lists are atomic.
+    /// JSON of any shape. Server-side apply merges its maps and treats its lists as atomic.
     Any,
-    /// A single value.
+    /// A scalar.
     Scalar(Scalar),
-    /// A map with known fields. `atomic` tells whether server-side apply owns it as a whole.
+    /// A map with known fields.
     Struct {
-        /// The fields.
+        /// The struct.
         of: StructRef,
-        /// Whether it is owned as a whole.
+        /// Whether server-side apply owns it as a whole.
         atomic: bool,
     },
-    /// A map from any text.
+    /// A map with any keys.
     Map(Arc<MapType>),
     /// A list.
     List(Arc<ListType>),
@@ -29,54 +29,54 @@ pub enum Type {
     Union(Union),
 }
 
-/// The kinds of single values.
+/// The types of scalars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// Text.
+    /// A string.
     String,
-    /// true or false.
+    /// A boolean.
     Bool,
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A whole number of 64 bits.
+    /// A 64-bit integer.
     Int64,
     /// Any number.
     Number,
-    /// An amount with a unit, such as `500m`.
+    /// A quantity, such as `500m`.
     Quantity,
-    /// An amount in a resource list, which kube-apiserver rounds up to a milli.
+    /// A quantity in a resource list, which kube-apiserver rounds up to a milli.
     ResourceQuantity,
-    /// A whole number, or text.
+    /// An integer or a string.
     IntOrString,
-    /// A time in whole seconds.
+    /// A time with a precision of one second.
     Time,
-    /// A time in microseconds.
+    /// A time with a precision of one microsecond.
     MicroTime,
-    /// A length of time, such as `1h0m0s`.
+    /// A duration, such as `1h0m0s`.
     Duration,
-    /// Bytes, in base64.
+    /// Bytes in base64.
     Bytes,
-    /// Any single value.
+    /// Any scalar.
     Untyped,
-    /// JSON of any shape, taken as a single value.
+    /// JSON of any shape, treated as a scalar.
     Raw,
 }
 
-/// A JSON schema, or else something simpler.
+/// A union of a JSON schema and a simpler type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
-    /// … or true or false.
+    /// A schema or a boolean.
     Bool,
-    /// … or a list of schemas.
+    /// A schema or a list of schemas.
     List,
-    /// … or a list of names.
+    /// A schema or a list of names.
     Strings,
 }
 
 /// The type of a map.
 #[derive(Debug)]
 pub struct MapType {
-    /// What the values are.
+    /// The type of the values.
     pub value: Type,
     /// Whether server-side apply owns the map as a whole.
     pub atomic: bool,
@@ -85,51 +85,51 @@ pub struct MapType {
 /// The type of a list.
 #[derive(Debug)]
 pub struct ListType {
-    /// What the items are.
+    /// The type of the items.
     pub item: Type,
-    /// How server-side apply tells the items from each other.
+    /// How server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// How server-side apply tells the items of a list from each other.
+/// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// It does not: the list is owned as a whole.
+    /// It does not identify them: it owns the list as a whole.
     Atomic,
-    /// By their values.
+    /// By value.
     Set,
-    /// By some of their fields.
+    /// By key fields.
     Keyed(Vec<ListKey>),
 }
 
-/// One of the fields that tell the items of a list from each other.
+/// A field that identifies the items of a list, alone or with other keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
-    /// The field.
+    /// The name of the field.
     pub name: String,
-    /// The value that an item has which leaves it out.
+    /// The value of the key for an item that omits it.
     pub default: Option<Json>,
 }
 
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// What the table calls it, such as `core.PodSpec`; empty for those of custom resources.
+    /// The name in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// What other fields are; `None` where there are no others.
+    /// The type of all other fields. `None` if there are no others.
     pub rest: Option<Type>,
-    /// The places of the fields that protobuf has, in the order of their numbers.
+    /// The indexes of the fields with a protobuf number, in the order of their numbers.
     pub numbered: Vec<usize>,
-    /// The places of the fields that are always written.
+    /// The indexes of the fields that Go always writes.
     pub(super) always: Vec<usize>,
-    /// The lengths of the names and the places of the fields, the shortest first: most lengths tell names apart without a look at them.
+    /// The name length and the index of each field, ordered by length and then name. Most lookups only compare lengths.
     by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
-    /// A struct of these fields.
+    /// Creates a struct.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -142,7 +142,7 @@ impl Struct {
         Self { name, fields, rest, numbered, always, by_name }
     }
 
-    /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.
+    /// Returns Go's name, such as `v1.PodSpec`. Empty for a struct of a custom resource.
     pub fn go_name(&self) -> String {
         match self.group_version() {
             Some((_, version)) => format!("{version}.{}", self.short_name()),
@@ -150,23 +150,23 @@ impl Struct {
         }
     }
 
-    /// Its name alone, such as `PodSpec`.
+    /// Returns the name without group and version, such as `PodSpec`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// The first word of its group, and its version.
+    /// Returns the first word of the group, and the version.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
     }
 
-    /// The field of this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(self.place(name)?)
     }
 
-    /// Where among the fields the one of this name is.
+    /// Returns the index of the field with this name.
     pub fn place(&self, name: &str) -> Option<usize> {
         let found = self.by_name.binary_search_by(|(length, at)| {
             length.cmp(&name.len()).then_with(|| self.fields[*at].name.as_str().cmp(name))
@@ -180,42 +180,42 @@ impl Struct {
 pub struct Field {
     /// The name in JSON.
     pub name: String,
-    /// What it is.
+    /// The type.
     pub of: Type,
-    /// Whether Go tells an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty one.
     pub pointer: bool,
     /// Whether Go writes the field even when it is empty.
     pub always: bool,
-    /// Whether an object without it is incomplete.
+    /// Whether an object without the field is incomplete.
     pub required: bool,
     /// How strategic merge patches treat it.
     pub merge: Merge,
-    /// Its number in protobuf, after that of the message around it if there is one; empty where protobuf does not have it.
+    /// The protobuf field number, after the number of the enclosing message if there is one. Empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// A list is merged: by `key`, or, for single values, by value.
+    /// Merges a list: by `key`, or by value if its items are scalars.
     pub lists: bool,
-    /// The struct is replaced.
+    /// Replaces the struct.
     pub replace: bool,
-    /// Fields that the patch does not name in `$retainKeys` are dropped.
+    /// Drops the fields that the patch does not list in `$retainKeys`.
     pub retain_keys: bool,
-    /// The field that tells the items of a merged list apart.
+    /// The field that identifies the items of a merged list.
     pub key: Option<String>,
 }
 
-/// A struct, wherever it lives.
+/// A reference to a struct.
 #[derive(Clone)]
 pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// In the table of the built-in types. They may refer to themselves.
+    /// The index of a built-in struct in the type table. Such structs may contain themselves.
     BuiltIn(u16),
-    /// In the schema of a custom resource.
+    /// A struct of a custom resource.
     Custom(Arc<Struct>),
 }
 
@@ -248,7 +248,7 @@ impl std::fmt::Debug for StructRef {
 }
 
 impl Type {
-    /// The type below a key of a struct or map, or of JSON of any shape; `None` where the type knows no such field.
+    /// Returns the type of a member of a struct, a map, or JSON of any shape. Returns `None` if the type has no such member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
@@ -258,12 +258,12 @@ impl Type {
         }
     }
 
-    /// Whether the key is a field of a struct, rather than a key of a map.
+    /// Whether the key is a field of a struct and not the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }
 
-    /// The field of a struct.
+    /// Returns the field of a struct.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
             Self::Struct { of, .. } => of.field(name),
@@ -271,17 +271,17 @@ impl Type {
         }
     }
 
-    /// A map from any text to this type.
+    /// Creates the type of a map with values of this type.
     pub fn map_of(value: Type) -> Self {
         Self::Map(Arc::new(MapType { value, atomic: false }))
     }
 
-    /// A list of this type, owned as a whole.
+    /// Creates the type of an atomic list with items of this type.
     pub fn list_of(item: Type) -> Self {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// The same type, owned as a whole or item by item.
+    /// Sets whether server-side apply owns the type as a whole.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { of, .. } => Self::Struct { of, atomic },
@@ -290,7 +290,7 @@ impl Type {
         }
     }
 
-    /// The same list, with this topology.
+    /// Sets the topology of a list.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

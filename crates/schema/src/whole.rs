@@ -1,4 +1,4 @@
-//! Reads whole objects: those of built-in kinds by their types, custom resources as they are but for their metadata.
+//! Reads whole objects: built-in kinds by their types, custom resources without a type except for their metadata.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -9,31 +9,31 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, Type, object_meta};
 
-/// Reads an object. What is none comes as it is.
+/// Reads an object. Returns any other value unchanged.
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// Where it is to be known what the object says of its own type, which is then taken out of it.
-    pub(super) says: Option<&'r mut TypeMeta>,
+    /// If set, receives apiVersion and kind, which are then not part of the result.
+    pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
 impl Sink for Whole<'_> {
     type Out = Json;
 
     fn single(self, found: Single<'_>) -> Json {
-        self.reader.past(None).single(found)
+        self.reader.untyped_sink(None).single(found)
     }
 
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Json, A::Error> {
-        self.reader.past(None).list(items)
+        self.reader.untyped_sink(None).list(items)
     }
 
     fn map<'de, A: MapAccess<'de>>(mut self, mut members: A) -> Result<Json, A::Error> {
         let mut object = Object::of(self.schema, self.reader);
         while let Some(Name(name)) = members.next_key()? {
-            match self.says.as_mut().and_then(|says| says.named(&name)) {
-                Some(said) if said.name == name => said.next(object.reader(), &mut members)?,
-                Some(said) => object.next_alike(&name, said, &mut members)?,
+            match self.type_meta.as_mut().and_then(|meta| meta.named(&name)) {
+                Some(field) if field.name == name => field.next(object.reader(), &mut members)?,
+                Some(field) => object.next_case_variant(&name, field, &mut members)?,
                 None => object.next(&name, &mut members)?,
             }
         }
@@ -41,7 +41,7 @@ impl Sink for Whole<'_> {
     }
 }
 
-/// The members of an object, as far as they have come.
+/// The members that have been read so far.
 enum Object<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -67,32 +67,32 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return fields.next(name, members),
             Self::Custom { reader, out } => (&mut **reader, out),
         };
-        let at = FieldPath { above: None, step: PathStep::Member(name) };
+        let at = FieldPath { parent: None, step: PathStep::Member(name) };
         if out.contains_key(name) {
             reader.repeated(at);
         }
-        let value = members.next_value_seed(Seed(reader.past(Some(&at))))?;
+        let value = members.next_value_seed(Seed(reader.untyped_sink(Some(&at))))?;
         out.insert(name, value);
         Ok(())
     }
 
-    /// Reads a member that is called as one of the two in which an object says its type, but for the letter case. It is no field; yet
-    /// it counts as that one where Go finds out what is built in, and may be wrong everywhere.
-    fn next_alike<'de, A: MapAccess<'de>>(
+    /// Reads a member whose name differs from apiVersion or kind only in letter case. It is an unknown field. Yet Go uses its value as the
+    /// type of an object of a built-in kind. For all kinds, a value of the wrong type is an error.
+    fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
-        said: &mut Said,
+        field: &mut TypeMetaField,
         members: &mut A,
     ) -> Result<(), A::Error> {
         match self {
             Self::BuiltIn(fields) => {
-                fields.reader().unknown(FieldPath { above: None, step: PathStep::Member(name) });
-                said.take(members.next_value_seed(Seed(fields.reader().past(None)))?);
+                fields.reader().unknown(FieldPath { parent: None, step: PathStep::Member(name) });
+                field.take(members.next_value_seed(Seed(fields.reader().untyped_sink(None)))?);
             }
             Self::Custom { .. } => {
                 self.next(name, members)?;
                 let Self::Custom { out, .. } = self else { return Ok(()) };
-                said.note_shape(&out[name]);
+                field.note_shape(&out[name]);
             }
         }
         Ok(())
@@ -103,10 +103,10 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return Ok(fields.finish()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go makes a map of all of it, in which the last of everything counts, and reads the metadata out of that. The rest the definition's
-        // schema prunes.
+        // Go decodes a custom resource into a map, where the last of duplicate members wins, and reads the metadata from it. The schema of
+        // the definition prunes the rest.
         if let Some(metadata) = out.get_mut("metadata") {
-            let (of, at) = (object_meta(), FieldPath { above: None, step: PathStep::Member("metadata") });
+            let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
             *metadata = take(&*metadata, typed).map_err(E::custom)?.unwrap_or_else(|| zero(&of));
         }
@@ -114,43 +114,43 @@ impl<'r> Object<'r> {
     }
 }
 
-/// What an object says of its own type.
+/// The apiVersion and kind of an object.
 pub(super) struct TypeMeta {
-    pub(super) api_version: Said,
-    pub(super) kind: Said,
+    pub(super) api_version: TypeMetaField,
+    pub(super) kind: TypeMetaField,
 }
 
 impl TypeMeta {
     pub(super) fn new() -> Self {
-        Self { api_version: Said::nothing("apiVersion"), kind: Said::nothing("kind") }
+        Self { api_version: TypeMetaField::new("apiVersion"), kind: TypeMetaField::new("kind") }
     }
 
-    fn named(&mut self, name: &str) -> Option<&mut Said> {
-        [&mut self.api_version, &mut self.kind].into_iter().find(|said| said.name.eq_ignore_ascii_case(name))
+    fn named(&mut self, name: &str) -> Option<&mut TypeMetaField> {
+        [&mut self.api_version, &mut self.kind].into_iter().find(|field| field.name.eq_ignore_ascii_case(name))
     }
 }
 
-/// What it says in one of the two fields.
-pub(super) struct Said {
+/// One of the two fields.
+pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last text.
+    /// The last string.
     text: String,
-    /// How often the field stood there, under this very name.
-    times: usize,
-    /// What there was that is no text.
-    wrong: Option<&'static str>,
+    /// The number of occurrences with this exact name.
+    count: usize,
+    /// The JSON type of the first value that is not a string.
+    wrong_shape: Option<&'static str>,
 }
 
-impl Said {
-    fn nothing(name: &'static str) -> Self {
-        Self { name, text: String::new(), times: 0, wrong: None }
+impl TypeMetaField {
+    fn new(name: &'static str) -> Self {
+        Self { name, text: String::new(), count: 0, wrong_shape: None }
     }
 
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
-        self.take(members.next_value_seed(Seed(reader.past(None)))?);
-        self.times += 1;
-        // Of two, it is told at the end of the object.
-        if self.times > 2 {
+        self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
+        self.count += 1;
+        // The first duplicate is reported at the end of the object.
+        if self.count > 2 {
             reader.repeated(self.at());
         }
         Ok(())
@@ -165,26 +165,26 @@ impl Said {
 
     fn note_shape(&mut self, value: &Json) {
         if !matches!(value, Json::Null | Json::String(_)) {
-            self.wrong.get_or_insert(shape(value));
+            self.wrong_shape.get_or_insert(shape(value));
         }
     }
 
-    /// The text, empty where there is none. At the end of the object.
+    /// Returns the text, or an empty string if the field is absent. To be called at the end of the object.
     ///
     /// # Errors
     ///
-    /// It is something else.
+    /// A value of the field is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
-        if let Some(shape) = self.wrong {
+        if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));
         }
-        if self.times > 1 {
+        if self.count > 1 {
             reader.repeated(self.at());
         }
         Ok(self.text)
     }
 
     fn at(&self) -> FieldPath<'static> {
-        FieldPath { above: None, step: PathStep::Member(self.name) }
+        FieldPath { parent: None, step: PathStep::Member(self.name) }
     }
 }

@@ -1,7 +1,7 @@
-//! YAML as Kubernetes reads it, turned into JSON.
+//! Reads YAML as Kubernetes does and converts it to JSON.
 //!
-//! A few bytes of it can ask for very much: brackets that nest without end, aliases of aliases. So it is read event by event, and
-//! what would be too deep or too large is refused before it is built.
+//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases of aliases. This module therefore reads event by event,
+//! and rejects a value that is too deep or too large before it is built.
 
 mod cursor;
 mod emitter;
@@ -21,17 +21,17 @@ use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
 
 pub(super) use emitter::{write, write_line};
 
-/// What the tools of Kubernetes say before an error in YAML.
+/// The prefix that Kubernetes tools put before a YAML error.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
-const MOST_ALIASED: usize = 16 << 20;
+/// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go, too, accepts about 400,000 nodes.
+const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a body. A key that stands twice is a finding; the later one counts.
+/// Reads the first document of a body. A duplicate key is a finding, and its last value wins.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // What YAML has and JSON has not is told by the writer of JSON.
+    // In Go, the JSON encoder reports the values that only YAML has, without the prefix `yaml: `.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -41,7 +41,7 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// The text of a file: UTF-8, or UTF-16 after a byte order mark, which does not belong to the text.
+/// Returns the text of a file: UTF-8, or UTF-16 with a byte order mark. The mark is removed.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -59,7 +59,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     text.map(Cow::Owned).map_err(|_| "unexpected low surrogate area")
 }
 
-/// The documents of a text, up to the first that cannot be read.
+/// An iterator over the documents of a text. It ends after the first error.
 pub(super) struct YamlDocuments<'a> {
     events: Parser<'a>,
     broken: bool,
@@ -80,7 +80,7 @@ impl Iterator for YamlDocuments<'_> {
                 Ok((YamlEvent::DocumentStart, _)) => YamlReader::new(&mut self.events).document(),
                 Ok((YamlEvent::StreamEnd, _)) => return None,
                 Ok(_) => continue,
-                Err(fault) => Err(fault.into()),
+                Err(error) => Err(error.into()),
             };
             self.broken = read.is_err();
             return Some(read);
@@ -92,20 +92,20 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// None stands for a node that is too heavy to be copied.
+    /// `None` marks a node that is too heavy to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of the nodes that are being read.
+    /// The anchors of the nodes that are not yet complete.
     open: HashSet<String>,
-    /// What may still be copied.
+    /// The weight that may still be copied.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// Where the members of the map stand that was read or copied last.
+    /// The key marks of the map that was read or copied last.
     places: Vec<KeyMark>,
-    /// A value that no JSON can hold, as Go shows it.
+    /// A value that JSON cannot represent, as Go shows it.
     unsupported: Option<&'static str>,
 }
 
-/// What is told of a member that stands twice.
+/// The key and the line that a finding about a duplicate key reports.
 #[derive(Clone)]
 struct KeyMark {
     /// The key, as Go shows it.
@@ -114,7 +114,7 @@ struct KeyMark {
     line: usize,
 }
 
-/// The members of a map, as far as they have been read.
+/// The members of a map that have been read so far.
 #[derive(Default)]
 struct YamlMembers {
     members: Vec<(String, JsonNode)>,
@@ -123,7 +123,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// The last value of a key counts; that there was one before is told.
+    /// Sets a member. The last value of a key wins. Returns a finding if the key is already set.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -131,13 +131,13 @@ impl YamlMembers {
             self.places.push(place);
             return None;
         };
-        let told = format!("line {}: key {} already set in map", place.line, place.shown);
+        let text = format!("line {}: key {} already set in map", place.line, place.shown);
         (self.members[at].1, self.places[at]) = (node, place);
-        Some(StrictFinding::Other(told))
+        Some(StrictFinding::Other(text))
     }
 }
 
-/// The members of a map that another takes in, and where they stand.
+/// The members of a map that is merged into another one, with their key marks.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -150,12 +150,12 @@ struct Anchored {
 impl<'p, 'a> YamlReader<'p, 'a> {
     fn new(events: &'p mut Parser<'a>) -> Self {
         let (anchors, open, findings, places) = (HashMap::new(), HashSet::new(), Vec::new(), Vec::new());
-        Self { events, anchors, open, copies: MOST_ALIASED, findings, places, unsupported: None }
+        Self { events, anchors, open, copies: MAX_ALIASED, findings, places, unsupported: None }
     }
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go reads the whole document before it looks at what it means. Beyond a limit, the rest is not worth the time.
+        // Go parses the whole document before it decodes a value. Beyond a limit, the rest is not read.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -165,30 +165,30 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// The next event, and its line.
+    /// Returns the next event and its line.
     fn event(&mut self) -> Result<(YamlEvent, usize), String> {
         let (event, mark) = self.events.next()?;
         Ok((event, mark.line + 1))
     }
 
-    /// The node that an event begins. In it, `room` lists and maps may stand one in another.
-    fn node(&mut self, event: YamlEvent, room: usize) -> Result<JsonNode, String> {
+    /// Reads the node that starts with `event`. `levels_left` is the number of levels that may still nest.
+    fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
-            YamlEvent::Alias(anchor) => return self.copy(&anchor, room),
-            YamlEvent::Scalar { text, plain, said } => {
-                let tag = said.tag.as_deref();
-                self.unsupported = self.unsupported.or(endless(&text, plain, tag).map(|(_, shown)| shown));
-                (scalar(text, plain, tag)?, said.anchor)
+            YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
+            YamlEvent::Scalar { text, plain, properties } => {
+                let tag = properties.tag.as_deref();
+                self.unsupported = self.unsupported.or(non_finite(&text, plain, tag).map(|(_, shown)| shown));
+                (scalar(text, plain, tag)?, properties.anchor)
             }
             YamlEvent::SequenceStart(Properties { anchor, .. }) => {
                 self.begin(anchor.as_deref());
-                (self.list(inside(room)?)?, anchor)
+                (self.list(inside(levels_left)?)?, anchor)
             }
             YamlEvent::MappingStart(Properties { anchor, .. }) => {
                 self.begin(anchor.as_deref());
-                (self.map(inside(room)?)?, anchor)
+                (self.map(inside(levels_left)?)?, anchor)
             }
-            _ => return Err("a document without content".into()),
+            _ => return Err("the document has no content".into()),
         };
         self.remember(anchor, &node);
         Ok(node)
@@ -198,18 +198,18 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.open.extend(anchor.map(str::to_owned));
     }
 
-    fn list(&mut self, room: usize) -> Result<JsonNode, String> {
+    fn list(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut items = Vec::new();
         loop {
             match self.event()? {
                 (YamlEvent::SequenceEnd, _) => return Ok(JsonNode::List(items)),
-                (event, _) => items.push(self.node(event, room)?),
+                (event, _) => items.push(self.node(event, levels_left)?),
             }
         }
     }
 
-    /// Drops repeated keys and tells of them; takes in what `<<` names, where it stands.
-    fn map(&mut self, room: usize) -> Result<JsonNode, String> {
+    /// Reads a map. Reports duplicate keys, and merges the maps of a `<<` key where it occurs.
+    fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
             let (event, _) = self.event()?;
@@ -217,8 +217,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
                 break;
             }
             if merges(&event) {
-                // Of several, the first has the last word.
-                for (members, places) in self.bases(room)?.into_iter().rev() {
+                // The first of several maps takes precedence.
+                for (members, places) in self.bases(levels_left)?.into_iter().rev() {
                     for ((key, node), place) in members.into_iter().zip(places) {
                         self.findings.extend(map.set(key, node, place));
                     }
@@ -227,10 +227,10 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             }
             let (key, shown) = self.key(event)?;
             let (event, line) = self.event()?;
-            let node = self.node(event, room)?;
+            let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // Go has the members in the order of their keys by the time it looks at them.
+        // From here on, Go has the members in the order of their keys.
         let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
         members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
         let (members, places) = members.into_iter().unzip();
@@ -238,20 +238,20 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(JsonNode::Map(members))
     }
 
-    /// The maps that the value of a `<<` names.
-    fn bases(&mut self, room: usize) -> Result<Vec<MergeSource>, String> {
+    /// Returns the maps in the value of a `<<` key.
+    fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // Go takes no list by its alias.
+        // Go does not accept an alias of a list here.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
-            return Ok(vec![self.base(event, room)?]);
+            return Ok(vec![self.base(event, levels_left)?]);
         };
-        let room = inside(room)?;
+        let levels_left = inside(levels_left)?;
         self.begin(anchor.as_deref());
         let mut bases = Vec::new();
         loop {
             match self.event()? {
                 (YamlEvent::SequenceEnd, _) => break,
-                (event, _) => bases.push(self.base(event, room)?),
+                (event, _) => bases.push(self.base(event, levels_left)?),
             }
         }
         self.remember(
@@ -261,22 +261,22 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(bases)
     }
 
-    fn base(&mut self, event: YamlEvent, room: usize) -> Result<MergeSource, String> {
-        match self.node(event, room)? {
+    fn base(&mut self, event: YamlEvent, levels_left: usize) -> Result<MergeSource, String> {
+        match self.node(event, levels_left)? {
             JsonNode::Map(members) => Ok((members, std::mem::take(&mut self.places))),
             _ => Err("map merge requires map or sequence of maps as the value".into()),
         }
     }
 
-    /// A key, and how Go shows it: those that are texts in quotes.
+    /// Reads a key. Returns it and the form that Go shows: strings are in quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
             return Err(NO_KEY.into());
         }
         let mut is_float = false;
-        if let YamlEvent::Scalar { text, plain, said } = &event {
-            if let Some((key, shown)) = endless(text, *plain, said.tag.as_deref()) {
+        if let YamlEvent::Scalar { text, plain, properties } = &event {
+            if let Some((key, shown)) = non_finite(text, *plain, properties.tag.as_deref()) {
                 return Ok((key.into(), shown.into()));
             }
             is_float = integer(&text.replace('_', "")).is_none();
@@ -307,13 +307,13 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.anchors.insert(anchor, anchored);
     }
 
-    fn copy(&mut self, anchor: &str, room: usize) -> Result<JsonNode, String> {
+    fn copy(&mut self, anchor: &str, levels_left: usize) -> Result<JsonNode, String> {
         if self.open.contains(anchor) {
             return Err(format!("anchor '{anchor}' value contains itself"));
         }
         let anchored = self.anchors.get(anchor).ok_or_else(|| format!("unknown anchor '{anchor}' referenced"))?;
         let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
-        if *height > room {
+        if *height > levels_left {
             return Err(too_deep());
         }
         self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
@@ -322,7 +322,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 }
 
-/// The tag that YAML itself defines, if it is one.
+/// Returns the name of a tag that YAML defines, or `None` for other tags.
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:")
 }
@@ -331,17 +331,17 @@ fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, S
     let Some(tag) = tag else {
         return Ok(if is_plain { plain(&text) } else { JsonNode::String(text) });
     };
-    let wanted = core_tag(tag).unwrap_or_default();
-    let node = match wanted {
+    let expected = core_tag(tag).unwrap_or_default();
+    let node = match expected {
         "binary" => return binary(&text),
-        "float" if endless(&text, is_plain, Some(tag)).is_some() => return Ok(JsonNode::Null),
+        "float" if non_finite(&text, is_plain, Some(tag)).is_some() => return Ok(JsonNode::Null),
         "bool" | "float" | "int" | "null" => plain(&text),
         _ => return Ok(JsonNode::String(text)),
     };
     let fits = match &node {
-        JsonNode::Null => wanted == "null",
-        JsonNode::Bool(_) => wanted == "bool",
-        JsonNode::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
+        JsonNode::Null => expected == "null",
+        JsonNode::Bool(_) => expected == "bool",
+        JsonNode::Number(number) => expected == "float" || (expected == "int" && !number.is_f64()),
         _ => false,
     };
     let found = match &node {
@@ -352,10 +352,10 @@ fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, S
         JsonNode::Number(_) => "int",
         _ => "str",
     };
-    Err(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
+    Err(format!("cannot decode !!{found} `{text}` as a !!{expected}"))
 }
 
-/// The text that base64 stands for. Each byte that is no UTF-8 becomes U+FFFD.
+/// Decodes base64 text. Each invalid UTF-8 byte becomes U+FFFD.
 fn binary(text: &str) -> Result<JsonNode, String> {
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let bytes = STANDARD.decode(text).map_err(|_| "!!binary value contains invalid base64 data")?;
@@ -376,8 +376,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Infinity and "no number", which JSON has not: as a key, and as Go shows it.
-fn endless(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the key and the form that Go shows.
+fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
         Some(tag) => core_tag(tag) == Some("float"),
@@ -390,7 +390,7 @@ fn endless(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static st
     }
 }
 
-/// What a text without quotes stands for.
+/// Returns the value of a plain scalar.
 fn plain(text: &str) -> JsonNode {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => JsonNode::Null,
@@ -398,14 +398,14 @@ fn plain(text: &str) -> JsonNode {
         "false" | "False" | "FALSE" => JsonNode::Bool(false),
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => JsonNode::Bool(true),
         "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => JsonNode::Bool(false),
-        // YAML takes 2.0 for a whole number.
+        // 2.0 becomes an integer.
         _ => {
             number(text).map_or_else(|| JsonNode::String(text.into()), |number| JsonNode::Number(plain_number(number)))
         }
     }
 }
 
-/// The number that a text is. As in Go, its first character tells whether it may be one.
+/// Parses a number. As in Go, the first character decides whether the text can be a number.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
@@ -414,7 +414,7 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// A number in the base that its prefix tells; a mere 0 tells of octal digits. None: it is not whole, or longer than 64 bits.
+/// Parses an integer in the base of its prefix. A leading 0 means octal. Returns `None` if the text is not an integer or exceeds 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
@@ -425,7 +425,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go takes a sign behind this prefix.
+        // Go accepts a sign after this prefix.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
@@ -435,19 +435,19 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// A number with a point or an exponent as a key: as Go prints one of 32 bits.
+/// Formats a float as a key, in the way Go prints a 32-bit float.
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// A number with a fraction or an exponent as YAML.
+/// Formats a float as YAML.
 fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// The form with an exponent, if Go prefers it to the full one. `printed` is Rust's form with an exponent.
+/// Returns the form with an exponent if Go prefers it to the full form. `printed` is Rust's form with an exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -455,27 +455,27 @@ fn general(printed: &str) -> Option<String> {
     Some(format!("{digits}e{sign}{:02}", exponent.abs()))
 }
 
-/// A decimal number that is neither endless nor too large.
+/// Parses a decimal number. Returns `None` if it is not finite.
 fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Whether a key is the `<<` that merges: in quotes, it is a key like others.
+/// Whether a key is the merge key `<<`. In quotes, `<<` is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
-    let YamlEvent::Scalar { text, plain, said } = key else { return false };
-    let merge = said.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
+    let YamlEvent::Scalar { text, plain, properties } = key else { return false };
+    let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
     merge && text == "<<"
 }
 
-fn inside(room: usize) -> Result<usize, String> {
-    room.checked_sub(1).ok_or_else(too_deep)
+fn inside(levels_left: usize) -> Result<usize, String> {
+    levels_left.checked_sub(1).ok_or_else(too_deep)
 }
 
 fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
 }
 
-/// Takes the weight of a node off what is left, and answers how deep it nests. None: it is heavier than that.
+/// Subtracts the weight of a node from `left` and returns the nesting depth of the node. Returns `None` if `left` is too small.
 fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
         *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;

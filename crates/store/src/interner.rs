@@ -1,21 +1,21 @@
-//! Bytes that many objects have, kept once.
+//! Interns byte strings, so that equal ones are stored once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Whoever is about to look among the same part of all waits for each other.
-const PARTS: usize = 16;
+/// Each shard has its own lock.
+const SHARDS: usize = 16;
 
-/// Finds bytes that are kept already. It keeps none itself: they go with the last object that has them.
+/// Interns byte strings. It only holds weak references: a byte string is freed with the last object that uses it.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// By the hash of the bytes, of which some of the bits say which part.
-    parts: [Mutex<HashMap<u64, Weak<Interned>>>; PARTS],
+    /// By hash. Some bits of the hash select the shard.
+    shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
-/// Bytes that are kept once for all who have the same.
+/// An interned byte string.
 #[derive(Debug)]
 pub(crate) struct Interned {
     bytes: Box<[u8]>,
@@ -24,33 +24,33 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// The bytes as others have them already, or else a copy for those to come.
+    /// Returns the interned byte string. Interns a copy if there is none.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
-        let known = self.part(hash).get(&hash).and_then(Weak::upgrade);
+        let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
         if let Some(same) = known.as_ref().filter(|known| *known.bytes == *bytes) {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // Others of the same hash are not shared.
+        // A different byte string with the same hash is not interned.
         if known.is_none() {
-            self.part(hash).insert(hash, Arc::downgrade(&new));
+            self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
         new
     }
 
-    /// How many bytes are kept, in all and once each.
+    /// Returns the total size of the interned byte strings, in bytes.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
-        let kept = |part: &Mutex<HashMap<u64, Weak<Interned>>>| {
-            let part = part.lock().unwrap_or_else(PoisonError::into_inner);
-            part.values().filter_map(Weak::upgrade).map(|kept| kept.bytes.len()).collect::<Vec<_>>()
+    pub(crate) fn total_bytes(&self) -> usize {
+        let lengths = |shard: &Mutex<HashMap<u64, Weak<Interned>>>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.values().filter_map(Weak::upgrade).map(|interned| interned.bytes.len()).collect::<Vec<_>>()
         };
-        self.parts.iter().flat_map(kept).sum()
+        self.shards.iter().flat_map(lengths).sum()
     }
 
-    fn part(&self, hash: u64) -> MutexGuard<'_, HashMap<u64, Weak<Interned>>> {
-        self.parts[hash as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, hash: u64) -> MutexGuard<'_, HashMap<u64, Weak<Interned>>> {
+        self.shards[hash as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,13 +62,13 @@ impl Interned {
 
 impl Drop for Interned {
     fn drop(&mut self) {
-        let mut part = self.interner.part(self.hash);
-        // Others may have come with the same since nobody had these any more.
-        if part.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
-            part.remove(&self.hash);
-            if part.len() < part.capacity() / 4 {
-                let room = part.len() * 2;
-                part.shrink_to(room);
+        let mut shard = self.interner.shard(self.hash);
+        // An equal byte string may have been interned after the last reference to this one was dropped.
+        if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
+            shard.remove(&self.hash);
+            if shard.len() < shard.capacity() / 4 {
+                let capacity = shard.len() * 2;
+                shard.shrink_to(capacity);
             }
         }
     }
@@ -79,37 +79,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_bytes_are_kept_once_for_as_long_as_somebody_has_them() {
+    fn equal_bytes_are_stored_once_while_in_use() {
         let interner = Arc::new(Interner::default());
         let [one, same, other] = [b"one".as_slice(), b"one", b"other"].map(|bytes| interner.intern(bytes));
         assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
-        assert_eq!((same.bytes(), interner.kept()), (b"one".as_slice(), 8));
+        assert_eq!((same.bytes(), interner.total_bytes()), (b"one".as_slice(), 8));
         drop((one, other));
-        assert_eq!(interner.kept(), 3);
+        assert_eq!(interner.total_bytes(), 3);
         drop(same);
-        assert!(interner.parts.iter().all(|part| part.lock().expect("nobody panicked").is_empty()));
+        assert!(interner.shards.iter().all(|shard| shard.lock().expect("no thread panicked").is_empty()));
         assert_eq!(interner.intern(b"one").bytes(), b"one");
     }
 
     #[test]
-    fn what_has_the_hash_of_other_bytes_is_kept_for_itself() {
+    fn bytes_with_a_colliding_hash_are_not_shared() {
         let interner = Arc::new(Interner::default());
         let hash = interner.hasher.hash_one(b"two".as_slice());
         let one = Arc::new(Interned { bytes: b"one".as_slice().into(), hash, interner: interner.clone() });
-        interner.part(hash).insert(hash, Arc::downgrade(&one));
+        interner.shard(hash).insert(hash, Arc::downgrade(&one));
         let two = interner.intern(b"two");
         assert_eq!(two.bytes(), b"two");
         drop(two);
-        assert_eq!(interner.kept(), 3, "the other is there still");
+        assert_eq!(interner.total_bytes(), 3, "the other byte string is still interned");
     }
 
     #[test]
-    fn the_room_for_what_was_kept_is_given_back() {
+    fn dropped_bytes_release_the_capacity_of_the_table() {
         let interner = Arc::new(Interner::default());
-        let room = || interner.parts.iter().map(|part| part.lock().expect("nobody panicked").capacity()).sum::<usize>();
+        let capacity =
+            || interner.shards.iter().map(|shard| shard.lock().expect("no thread panicked").capacity()).sum::<usize>();
         let many: Vec<_> = (0..10_000_u32).map(|at| interner.intern(&at.to_be_bytes())).collect();
-        assert!(room() >= 10_000);
+        assert!(capacity() >= 10_000);
         drop(many);
-        assert!(room() < 1_000, "{}", room());
+        assert!(capacity() < 1_000, "{}", capacity());
     }
 }

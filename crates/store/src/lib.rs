@@ -1,18 +1,15 @@
-//! Kubernetes objects as bytes, under one sequence of revisions: what an API server stands on, without the server.
+//! Kubernetes objects as bytes, under one sequence of revisions: the storage engine of an API server, without the server.
 //!
-//! - [`VersionedStore`]: every object, every change, and the revision that numbers them all. All resources share one sequence of
-//!   revisions, as with one etcd; a change is filed under its resource, so that who follows one resource never reads past the changes of
-//!   the others.
-//! - [`Draft`]: an object that is about to be written. It becomes [`Stored`]: the bytes in which it is served, which never change.
-//! - [`Present`]: every object at one moment, and [`Objects`], those of a resource, for as long as somebody looks at them. A clone costs
-//!   nothing.
-//! - [`StoreChange`]: an entry of the log, which [`History`] bounds in number, age and bytes.
-//! - [`Interner`]: where what many objects have in common is kept once.
+//! - [`VersionedStore`] has every object, every change, and the revision. As in etcd, all resources share one sequence of revisions. The
+//!   log has one part per resource, so following one resource never reads changes of others.
+//! - [`Draft`] is an object that will be written. It becomes [`Stored`]: the immutable bytes that are served.
+//! - [`Present`] is a snapshot of all objects, and [`Objects`] a snapshot of one resource. A clone takes constant time and memory.
+//! - [`StoreChange`] is an entry of the log. [`History`] limits the log in number, age and bytes.
+//! - [`Interner`] stores data once that many objects have in common.
 //!
-//! It is a plain engine. It does no I/O, reads no clock, starts no task, and no lock is held while it works but short ones around what
-//! objects share: it is told what to write and when, and answers questions about now and about every revision back to the compaction
-//! point. Whoever shares it between threads puts it behind a lock, and what is [`now`](VersionedStore::now) there beside that, for all who
-//! read.
+//! The engine does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store answers questions about
+//! the present and about every revision back to the compaction point. Internally, it only takes short locks around data that objects share.
+//! To share the store between threads, put a lock around it. For readers, [`now`](VersionedStore::now) can be stored outside of the lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -30,7 +27,7 @@
 //! let snapshot = store.objects("configmaps");
 //! store.remove(now, &maps, "default/a", created.revision()).unwrap();
 //!
-//! // Who was reading reads on, and what was there before can be read still.
+//! // The snapshot is unchanged, and the past state is still available.
 //! assert_eq!(snapshot.run(&KeyRange::namespace(Some("default"))).count(), 1);
 //! assert!(store.get("configmaps", "default/a").is_none());
 //! let past = store.past("configmaps", created.revision()).unwrap().objects();
@@ -38,14 +35,14 @@
 //! past.get("default/a").unwrap().write(&mut json);
 //! assert_eq!(json, br#"{"metadata":{"name":"a","resourceVersion":"2"},"data":{"colour":"blue"}}"#);
 //!
-//! // A write that finds something else than it expects does nothing.
+//! // A write with a wrong expectation does nothing.
 //! let second = draft(&store);
 //! assert!(matches!(store.put(now, &maps, "default/a", Expect::At(2), second), Err(Refused::Mismatch(None))));
 //! ```
 
+mod encodings;
 mod interner;
 mod json_body;
-mod kept;
 mod key_range;
 mod objects;
 mod past;
@@ -60,10 +57,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+pub use encodings::Encoding;
+use encodings::EncodingCache;
 pub use interner::Interner;
 pub use json_body::{METADATA, MemberOrder, OBJECT};
-pub use kept::Encoding;
-use kept::Room;
 pub use key_range::KeyRange;
 pub use objects::{Neighbours, Objects, Run};
 pub use past::Past;
@@ -71,16 +68,16 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// How much of the past is kept. What is older can neither be watched from nor listed.
+/// The limits of the log. Older states cannot be watched from or listed.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
-    /// Changes kept for each resource.
+    /// The maximum number of changes for each resource.
     pub max_changes: usize,
-    /// How long a change is kept. What is older goes with the next writes, of whatever resource, a thousand with each.
+    /// The maximum age of a change. Each write, to any resource, drops up to a thousand older changes.
     pub max_age: Duration,
-    /// What the changes of all resources together may take, about. The last of a resource is kept in any case.
+    /// The approximate maximum size of all changes, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
-    /// Changes kept for those who follow the resource, though nobody else may ask for them.
+    /// The number of changes for each resource that [`followed`](VersionedStore::followed) can return, even if they exceed `max_changes`.
     pub followed: usize,
 }
 
@@ -90,97 +87,97 @@ impl Default for History {
     }
 }
 
-/// So many changes that are too old go with one write: it does not pay for all that others left behind.
-const MOST_EXPIRED: usize = 1_000;
+/// The maximum number of expired changes that one write drops. It bounds the time of a write.
+const MAX_EXPIRED: usize = 1_000;
 
-/// What a write expects to find; a write that finds something else does nothing.
+/// What a write expects to find. A write with a wrong expectation does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// No object of that key.
+    /// There is no object with the key.
     Absent,
-    /// The object as that revision left it.
+    /// The object has this revision.
     At(u64),
 }
 
-/// Why a write does nothing.
+/// Why a write was refused.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// It found something else than it expected: the object that is there, if one is.
+    /// The expectation is wrong. Contains the current object, if there is one.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object has what this one claims.
+    /// Another object holds one of the claims.
     Taken,
-    /// What was looked at beside the object is not as it was.
+    /// Other data that the write depends on has changed.
     Moved,
 }
 
-/// The asked-for revision is no longer kept.
+/// The requested revision is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// The oldest revision that can still be asked for.
+    /// The oldest available revision.
     pub oldest: u64,
 }
 
-/// Every object and its past, numbered by one sequence of revisions.
+/// All objects and their past, under one sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// For what is kept in other encodings: half as much as for the past.
-    room: Arc<Room>,
-    /// What many objects, or several versions of one, have in common.
+    /// The cache of other encodings. Its limit is half of the size limit of the log.
+    encoding_cache: Arc<EncodingCache>,
+    /// Stores data once that several objects or versions have in common.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
-    /// What the changes that are kept of all resources take, about.
-    logged: usize,
-    /// The resources of which more than the last change is kept, by the revision of the oldest.
-    with_past: BTreeMap<u64, ResourceKey>,
-    /// Who has what is claimed, and what those who claim something have.
+    /// The approximate size of the log of all resources, in bytes.
+    log_bytes: usize,
+    /// The resources with more than one logged change, by the revision of the oldest.
+    by_oldest_change: BTreeMap<u64, ResourceKey>,
+    /// The holder of each claim, and the claims of each holder.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl VersionedStore {
-    /// An empty store at that revision; a new etcd is at 1. Of what was before it nothing is known.
+    /// Creates an empty store at a revision. A new etcd starts at 1. Earlier revisions are unavailable.
     pub fn new(first: u64, history: History) -> Self {
-        // Far enough from the end that no number of writes reaches it.
+        // Leaves enough revisions for any number of writes.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
-        let room = Arc::new(Room::new(history.max_bytes / 2));
+        let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
         let now = Present { revision, ..Present::default() };
-        Self { now, compacted, history, room, ..Self::default() }
+        Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Where the objects that are drafted for this store find what they have in common.
+    /// Returns the interner for drafts of this store.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
 
-    /// What is there now, whatever is written later.
+    /// Returns a snapshot of all objects.
     pub fn now(&self) -> &Present {
         &self.now
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub fn revision(&self) -> u64 {
         self.now.revision
     }
 
-    /// The object of that key, as it is now.
+    /// Returns the current object with a key.
     pub fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
         self.now.get(resource, key)
     }
 
-    /// The objects of a resource as they are now, whatever is written later.
+    /// Returns a snapshot of the objects of a resource.
     pub fn objects(&self, resource: &str) -> Objects {
         self.now.objects(resource)
     }
 
-    /// Writes an object, if what is there is as expected.
+    /// Writes an object if the expectation holds.
     ///
     /// # Errors
     ///
-    /// What it found otherwise, or that another object has what this one claims; then nothing is written.
+    /// The expectation is wrong, or another object holds one of the claims. Nothing is written then.
     pub fn put(
         &mut self,
         now: Instant,
@@ -192,7 +189,8 @@ impl VersionedStore {
         self.check(resource, key, expect, &draft)?;
         let revision = self.now.revision + 1;
         let Draft { body, version, claims, fields } = draft;
-        let written = self.tables.entry(resource.clone()).or_default().version(resource, &version, &self.room);
+        let written =
+            self.tables.entry(resource.clone()).or_default().version(resource, &version, &self.encoding_cache);
         let is_first = expect == Expect::Absent;
         let new = Arc::new(Stored::new(revision, written, is_first, body).selectable(fields));
         let (key, old) = self.now.change(resource, |objects| objects.insert(key, new.clone()));
@@ -202,11 +200,11 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
-    /// Removes an object, if it is as that revision left it. The change carries the last content with the new revision.
+    /// Removes an object if it has the revision `at`. The change contains the last content with the new revision.
     ///
     /// # Errors
     ///
-    /// What it found otherwise; then nothing is removed.
+    /// The object is absent or has another revision. Nothing is removed then.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -223,11 +221,11 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
-    /// The changes of a resource after `revision`, oldest first.
+    /// Returns the changes of a resource after `revision`, oldest first.
     ///
     /// # Errors
     ///
-    /// Some of them are no longer kept.
+    /// Some of these changes are no longer available.
     pub fn changes_since(
         &self,
         resource: &str,
@@ -240,35 +238,36 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// The changes of a resource after `revision`, for who has read all before; none if some of them are no longer there.
+    /// Returns the changes of a resource after `revision`, for a caller that has read all changes before. `None` if some are no longer in
+    /// the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// The change that made this revision, if it is kept.
+    /// Returns the change with this revision if it is in the log.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Up to which revision a resource had come at that time, as far as its changes are kept.
+    /// Returns the revision of a resource at a time, as far as its changes are in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// When the change was made that a resource had come to at that revision, if it is kept.
+    /// Returns the time of the last change of a resource up to a revision, if it is in the log.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
 
-    /// A resource as `revision` left it.
+    /// Returns the state of a resource at `revision`.
     ///
     /// # Errors
     ///
-    /// What came after it is no longer kept.
+    /// Some changes after it are no longer available.
     pub fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
@@ -277,13 +276,13 @@ impl VersionedStore {
         Ok(self.tables.get(resource).map(|table| table.past(revision, self.objects(resource))).unwrap_or_default())
     }
 
-    /// Passes over the revisions up to that one.
+    /// Raises the revision to `revision`. Skipped revisions have no changes.
     pub fn advance_to(&mut self, revision: u64) {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Puts an object there under that revision, or takes it away, as if it had always been so: no log tells of it. Answers what that
-    /// changed; none if nothing was there, and nothing is.
+    /// Sets an object with a revision, or removes it, as if it had always been so: the log does not contain it. Returns the change, or
+    /// `None` if there was no object and none is set.
     pub fn set(
         &mut self,
         now: Instant,
@@ -296,7 +295,7 @@ impl VersionedStore {
         let table = self.tables.entry(resource.clone()).or_default();
         let (new, claims) = match draft {
             Some(Draft { body, version, claims, fields }) => {
-                let written = table.version(resource, &version, &self.room);
+                let written = table.version(resource, &version, &self.encoding_cache);
                 (Some(Arc::new(Stored::new(revision, written, is_first, body).selectable(fields))), claims)
             }
             None => (None, Vec::new()),
@@ -319,7 +318,7 @@ impl VersionedStore {
         Some(StoreChange { at: now, kind, key, old, new })
     }
 
-    /// Forgets what came before `revision`: it stays the oldest that can be asked for.
+    /// Makes revisions before `revision` unavailable.
     pub fn compact(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision.min(self.now.revision));
         for table in self.tables.values_mut() {
@@ -327,28 +326,28 @@ impl VersionedStore {
         }
     }
 
-    /// Forgets the past of one resource, as a server does whose storage for it is made anew.
+    /// Drops the log of one resource, as a server does when it creates the resource's storage again.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// The objects of a resource at a revision, there for as long as all changes since are kept: of what was there then, these hold
-    /// whatever is no longer there now.
+    /// Keeps a snapshot of a resource at a revision until a change after the revision is dropped from the log. It takes little memory,
+    /// because the log contains all objects that have changed since.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // A fault may show a revision yet to come, when there will be something else.
+        // An injected fault may return a future revision. The objects will differ then.
         if revision > self.now.revision {
             return Weak::new();
         }
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 
-    /// The oldest revision of a resource that can still be asked for.
+    /// Returns the oldest available revision of a resource.
     pub fn oldest(&self, resource: &str) -> u64 {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
 
-    /// Files a change, and drops what of the past is no longer kept.
+    /// Logs a change, and drops changes that exceed the limits.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {
@@ -356,9 +355,9 @@ impl VersionedStore {
             table.trim(history);
             recorded
         });
-        let mut expired = MOST_EXPIRED;
-        while let Some(oldest) = self.with_past.values().next().cloned()
-            && (self.logged > history.max_bytes || (expired > 0 && self.is_expired(&oldest, now)))
+        let mut expired = MAX_EXPIRED;
+        while let Some(oldest) = self.by_oldest_change.values().next().cloned()
+            && (self.log_bytes > history.max_bytes || (expired > 0 && self.is_expired(&oldest, now)))
         {
             self.change_table(&oldest, Table::drop_oldest);
             expired = expired.saturating_sub(1);
@@ -370,24 +369,24 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Changes what a resource has of the past: what is known of all of them together changes with it.
+    /// Changes the log of a resource and updates the totals over all resources.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
-        self.logged -= table.logged();
+        self.log_bytes -= table.log_bytes();
         if let Some(oldest) = table.oldest_past() {
-            self.with_past.remove(&oldest);
+            self.by_oldest_change.remove(&oldest);
         }
         let changed = change(table);
-        self.logged += table.logged();
-        self.with_past.extend(table.oldest_past().map(|oldest| (oldest, resource.clone())));
+        self.log_bytes += table.log_bytes();
+        self.by_oldest_change.extend(table.oldest_past().map(|oldest| (oldest, resource.clone())));
         changed
     }
 
-    /// Whether an object can be put there.
+    /// Checks whether [`put`](Self::put) would succeed.
     ///
     /// # Errors
     ///
-    /// Why not, as [`put`](Self::put) tells it.
+    /// The error of `put`.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -399,19 +398,19 @@ impl VersionedStore {
 
     fn check_expected(&self, resource: &str, key: &str, expect: Expect) -> Result<(), Refused> {
         let found = self.get(resource, key);
-        let holds = match expect {
+        let is_met = match expect {
             Expect::Absent => found.is_none(),
             Expect::At(revision) => found.is_some_and(|object| object.revision() == revision),
         };
-        if holds { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
+        if is_met { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    /// The key of the object that has what is claimed.
+    /// Returns the key of the object that holds a claim.
     pub fn holder(&self, claim: &str) -> Option<&Key> {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Gives an object what it claims now, and takes what it has claimed before.
+    /// Replaces the claims of an object.
     fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;

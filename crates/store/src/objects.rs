@@ -1,27 +1,27 @@
-//! The objects of one resource as a value that is cheap to keep.
+//! Snapshots of the objects of one resource.
 
 use std::sync::Arc;
 
-use super::kept::{Encoding, Encodings};
+use super::encodings::{Encoding, Encodings};
 use super::tree::{Branch, Tree};
 use super::{Key, KeyRange, Stored};
 
-/// Objects by key. A clone costs nothing and shows for ever what was there when it was made.
+/// Objects by key. A clone is an immutable snapshot and takes constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// Fewer than so many are not worth being kept as one.
-const FEWEST: usize = if cfg!(test) { 1 } else { 32 };
+/// The minimum number of neighbours to encode together.
+const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
-    /// The object of that key.
+    /// Returns the object with a key.
     pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         self.tree.get(key)
     }
 
-    /// Puts an object there. Answers its key, as all versions of the object share it, and what was there before.
+    /// Inserts an object. Returns its key, which all versions of the object share, and the previous object.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -30,14 +30,14 @@ impl Objects {
         self.tree.remove(key)
     }
 
-    /// Those of a range, in the order of their keys.
+    /// Returns an iterator over the objects in a range, in the order of their keys.
     pub fn run(&self, range: &KeyRange) -> Run {
         let end = range.end().map_or(self.tree.len(), |end| self.tree.rank(end));
         Run { at: self.tree.rank(range.start()), end, objects: self.clone() }
     }
 }
 
-/// Under keys that tell nothing but the order, for objects that have no place of their own.
+/// Uses keys that only keep the order, for objects without keys of their own.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -48,45 +48,46 @@ impl FromIterator<Stored> for Objects {
     }
 }
 
-/// Neighbouring objects, one after the other, as they were when the run was begun.
+/// An iterator over the objects in a range of a snapshot.
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// How many objects come before the next one, and before the end.
+    /// The number of objects before the next one, and before the end.
     at: usize,
     end: usize,
 }
 
 impl Run {
-    /// The next one, which stays.
+    /// Returns the next object without advancing.
     pub fn peek(&self) -> Option<&(Key, Arc<Stored>)> {
         self.objects.tree.at(self.at).filter(|_| self.at < self.end)
     }
 
-    /// Passes over the next one.
+    /// Skips the next object.
     pub fn pass(&mut self) {
         self.at += 1;
     }
 
-    /// The next ones, if they are neighbours that may be shown as one to many who ask. They stay.
+    /// Returns the next objects without advancing, if they are neighbours that can be encoded together for many requests.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
-        (before == self.at && len >= FEWEST && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
+        (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Passes over what [`neighbours`](Self::neighbours) has told, which is to be asked first: else over all up to the next ones.
+    /// Skips the objects that [`neighbours`](Self::neighbours) returns. Call it only if that method returned some; otherwise it skips all
+    /// objects up to the next neighbours.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
     }
 
-    /// How many are left.
+    /// Returns the number of remaining objects.
     pub fn left(&self) -> usize {
         self.end.saturating_sub(self.at)
     }
 
-    /// The same up to where `other`, which is the same but further on, has come.
+    /// Returns the run with its end at the position of `other`, which is the same run at a later position.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -102,24 +103,24 @@ impl Iterator for Run {
     }
 }
 
-/// Objects that stand one behind the other, and that nobody has written to since.
+/// Objects with adjacent keys that have not changed since.
 #[derive(Clone, Debug)]
 pub struct Neighbours(Arc<Branch<Arc<Stored>>>);
 
 impl Neighbours {
-    /// Each of them, in the order of their keys.
+    /// Returns an iterator over the objects, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.0.values()
     }
 
-    /// What they are shown as together, made when somebody first asks for it, and kept while there is room and none of them changes.
+    /// Returns the common encoding of the objects. It is made on the first call, and cached while the limit allows and no object changes.
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// The error of `make`.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
         let Some(first) = self.iter().next() else { return make().map(Into::into) };
-        let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.room())));
+        let encodings = self.0.encodings.get_or_init(|| Arc::new(Encodings::new(first.encoding_cache())));
         encodings.find_or_make(encoding, make)
     }
 }

@@ -1,11 +1,11 @@
-//! A resource as an earlier revision left it.
+//! The state of a resource at an earlier revision.
 
 use std::sync::Arc;
 
 use super::StoreChange;
 use super::objects::Objects;
 
-/// What a resource was at an earlier revision: what was there later, and the changes in between.
+/// The state of a resource at an earlier revision: a later state, and the changes in between.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// The objects of that time: those that were there later, with every change in between undone.
+    /// Returns the objects: the later state with every change in between undone.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

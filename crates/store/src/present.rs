@@ -1,11 +1,11 @@
-//! All resources as they are at one moment.
+//! Snapshots of all resources.
 
 use std::sync::Arc;
 
 use super::tree::Tree;
 use super::{Key, KeyRange, Objects, ResourceKey, Stored};
 
-/// Every object as one revision left it. A clone costs nothing and shows for ever what was there when it was made.
+/// All objects at one revision. A clone is an immutable snapshot and takes constant time and memory.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
     pub(super) revision: u64,
@@ -13,22 +13,22 @@ pub struct Present {
 }
 
 impl Present {
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The object of that key.
+    /// Returns the object with a key.
     pub fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
         self.resources.get(resource)?.get(key)
     }
 
-    /// The objects of a resource.
+    /// Returns the objects of a resource.
     pub fn objects(&self, resource: &str) -> Objects {
         self.resources.get(resource).cloned().unwrap_or_default()
     }
 
-    /// All objects. To begin costs the same however many there are.
+    /// Returns an iterator over all objects. Creating it takes constant time.
     pub fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> + use<> {
         let resources = self.resources.clone();
         let all = (0..resources.len()).map_while(move |at| resources.at(at).cloned());
@@ -38,7 +38,7 @@ impl Present {
         })
     }
 
-    /// Changes the objects of a resource, of which clones keep what they show.
+    /// Changes the objects of a resource. Clones of the snapshot do not change.
     pub(super) fn change<R>(&mut self, resource: &str, change: impl FnOnce(&mut Objects) -> R) -> R {
         let mut objects = self.objects(resource);
         let changed = change(&mut objects);

@@ -1,34 +1,33 @@
-//! The past of one resource.
+//! The change log of one resource.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::kept::Room;
+use super::encodings::EncodingCache;
 use super::objects::Objects;
-use super::stored::WrittenIn;
+use super::stored::Origin;
 use super::{History, Past, ResourceKey, StoreChange};
 
-/// So many states of the past are kept that nobody holds at present.
-pub(super) const ROOTS: usize = 8;
+/// The number of unused snapshots that are kept.
+pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
-/// The changes that made the objects of one resource, oldest first.
+/// The changes of one resource, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// What was there at revisions that somebody reads, or may come back to. The log goes back as far as each of them, and holds what
-    /// of it is no longer there.
-    /// With each, the era that it is of.
-    roots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// It ends when what was there at every revision is told otherwise: then only those who hold a state of it read on.
+    /// Snapshots at past revisions that readers use or may use again, by revision and era. The log reaches back to each of them, and
+    /// contains the objects that have changed since.
+    snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
+    /// Ends when the content of past revisions is redefined. Snapshots of earlier eras are only available to readers that already use them.
     era: u64,
-    /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
-    versions: Vec<Arc<WrittenIn>>,
-    /// What the log takes, about.
-    logged: usize,
-    /// No older revision can be asked for.
+    /// The origins of the objects by version. Objects share them. There are at most as many as the resource ever had versions.
+    origins: Vec<Arc<Origin>>,
+    /// The approximate size of the log, in bytes.
+    log_bytes: usize,
+    /// The oldest available revision.
     floor: u64,
-    /// Every change after this revision is in `log`; never above the floor.
+    /// The revision of the last dropped change. It is at most `floor`.
     dropped: u64,
 }
 
@@ -37,26 +36,31 @@ impl Table {
         self.floor
     }
 
-    /// A version as all objects that were written in it share it.
-    pub(super) fn version(&mut self, resource: &ResourceKey, text: &str, room: &Arc<Room>) -> Arc<WrittenIn> {
-        if let Some(known) = self.versions.iter().find(|known| known.version() == text) {
+    /// Returns the origin for a version. All objects written in the version share it.
+    pub(super) fn version(
+        &mut self,
+        resource: &ResourceKey,
+        text: &str,
+        encoding_cache: &Arc<EncodingCache>,
+    ) -> Arc<Origin> {
+        if let Some(known) = self.origins.iter().find(|known| known.version() == text) {
             return known.clone();
         }
-        let version = WrittenIn::new(resource, text, room);
-        self.versions.push(version.clone());
+        let version = Origin::new(resource, text, encoding_cache);
+        self.origins.push(version.clone());
         version
     }
 
     pub(super) fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
-        self.logged += change.new.weight();
+        self.log_bytes += change.new.weight();
         let change = Arc::new(change);
         self.log.push_back(change.clone());
         change
     }
 
-    /// Has what was there at every revision told otherwise from now on.
+    /// Starts a new era: the content of past revisions is redefined.
     pub(super) fn begin_era(&mut self) {
-        self.roots.retain(|_, root| Arc::weak_count(root) > 0);
+        self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
     }
 
@@ -65,68 +69,69 @@ impl Table {
         self.log.range(first..)
     }
 
-    /// The first change after that time.
+    /// Returns the first change after a time.
     pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<StoreChange>> {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
 
-    /// The last change up to that revision.
+    /// Returns the last change up to a revision.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
         let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Whether all changes after that revision are there still.
+    /// Whether all changes after a revision are in the log.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
 
-    pub(super) fn logged(&self) -> usize {
-        self.logged
+    pub(super) fn log_bytes(&self) -> usize {
+        self.log_bytes
     }
 
-    /// The revision of the oldest change, if that is not the last as well.
+    /// Returns the revision of the oldest change, unless it is also the last one.
     pub(super) fn oldest_past(&self) -> Option<u64> {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// What was there at a revision: made of what is known to have been there soonest after it, be it what is there `now`.
+    /// Returns the state at a revision, based on the next later snapshot or on the current objects, `now`.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
-        let after = self.roots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
-        let (at, objects) = after.map_or((u64::MAX, now), |((at, _), root)| (*at, (**root).clone()));
+        let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
+        let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
         let since = self.since(revision).take_while(|change| change.revision() <= at);
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps what was there at a revision until a change after it is dropped. Of those that nobody holds, the oldest go.
+    /// Keeps a snapshot at a revision until a later change is dropped. Drops the oldest unused snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
         }
-        let root = Arc::downgrade(self.roots.entry((revision, self.era)).or_insert_with(|| Arc::new(objects.clone())));
-        let unheld = self.roots.iter().filter(|(_, root)| Arc::weak_count(root) == 0).map(|(at, _)| *at);
-        let unheld: Vec<_> = unheld.collect();
-        for at in unheld.iter().take(unheld.len().saturating_sub(ROOTS)) {
-            self.roots.remove(at);
+        let snapshot =
+            Arc::downgrade(self.snapshots.entry((revision, self.era)).or_insert_with(|| Arc::new(objects.clone())));
+        let unused = self.snapshots.iter().filter(|(_, snapshot)| Arc::weak_count(snapshot) == 0).map(|(at, _)| *at);
+        let unused: Vec<_> = unused.collect();
+        for at in unused.iter().take(unused.len().saturating_sub(MAX_UNUSED_SNAPSHOTS)) {
+            self.snapshots.remove(at);
         }
-        root
+        snapshot
     }
 
-    /// Lets nobody ask for what came before. Who follows the changes reads on.
+    /// Makes revisions before `revision` unavailable. A caller that follows the changes can continue.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }
 
-    /// Drops the whole log.
+    /// Drops all changes and snapshots.
     pub(super) fn forget(&mut self, revision: u64) {
         self.log.clear();
-        self.roots.clear();
-        self.logged = 0;
+        self.snapshots.clear();
+        self.log_bytes = 0;
         self.dropped = self.dropped.max(revision);
         self.compact(revision);
     }
 
-    /// Drops what are more changes than `history` keeps.
+    /// Drops changes that exceed the number in `history`.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
             self.compact(self.log[at].revision());
@@ -137,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Whether the oldest change is older than `history` keeps.
+    /// Whether the oldest change exceeds the age in `history`.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }
@@ -145,11 +150,11 @@ impl Table {
     /// Drops the oldest change.
     pub(super) fn drop_oldest(&mut self) {
         let Some(oldest) = self.log.pop_front() else { return };
-        self.logged -= oldest.new.weight();
+        self.log_bytes -= oldest.new.weight();
         self.dropped = oldest.revision();
         self.compact(oldest.revision());
-        while self.roots.first_key_value().is_some_and(|((at, _), _)| *at < self.dropped) {
-            self.roots.pop_first();
+        while self.snapshots.first_key_value().is_some_and(|((at, _), _)| *at < self.dropped) {
+            self.snapshots.pop_first();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the log holds.
+//! Objects and changes.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -9,27 +9,27 @@ use std::time::Instant;
 
 use pintle_json::Json;
 
+use super::encodings::{Encoding, EncodingCache, Encodings};
 use super::interner::Interner;
 use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
-use super::kept::{Encoding, Encodings, Room};
 
-/// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
+/// The name of a resource in the store: `pods`, `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// An object's place within its resource: `namespace/name`, or `name` alone in cluster scope.
+/// The key of an object in its resource: `namespace/name`, or `name` in cluster scope.
 pub type Key = Arc<str>;
 
-/// An object that is about to be written.
+/// An object that will be written.
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// What no other object may have as well, such as an address.
+    /// Values that only one object may hold, such as an address.
     pub(super) claims: Vec<String>,
-    /// What can be selected of it, where that is the same however it is shown.
+    /// The selectable fields, if they are the same in every form.
     pub(super) fields: Vec<String>,
 }
 
-/// Without the object: it may be a Secret.
+/// Omits the object, which may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -37,39 +37,38 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// What others have as well is kept once by `interner`, that of the store that it is for.
+    /// Creates a draft. `interner` is the interner of the store for which the draft is.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
     }
 
-    /// The same without what no other object may have as well.
+    /// Removes the claims.
     pub fn without_claims(self) -> Self {
         Self { claims: Vec::new(), ..self }
     }
 
-    /// The same with what can be selected of it, in the order of its kind.
+    /// Sets the selectable fields, in the order of the kind.
     pub fn selectable(self, fields: Vec<String>) -> Self {
         Self { fields, ..self }
     }
 }
 
-/// What objects share that were written to one resource in one `apiVersion`: these, and the room for what is kept of them in other
-/// encodings.
+/// Data that all objects written to one resource with one `apiVersion` share.
 #[derive(Debug)]
-pub(crate) struct WrittenIn {
+pub(crate) struct Origin {
     resource: ResourceKey,
     version: Box<str>,
-    room: Arc<Room>,
+    encoding_cache: Arc<EncodingCache>,
 }
 
-impl WrittenIn {
-    pub(super) fn new(resource: &ResourceKey, version: &str, room: &Arc<Room>) -> Arc<Self> {
-        Arc::new(Self { resource: resource.clone(), version: version.into(), room: room.clone() })
+impl Origin {
+    pub(super) fn new(resource: &ResourceKey, version: &str, encoding_cache: &Arc<EncodingCache>) -> Arc<Self> {
+        Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// That of an object of no store, of which nothing is kept.
-    fn nowhere(version: &str) -> Arc<Self> {
+    /// Creates the origin of an object without a store. Nothing is cached for it.
+    fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
 
@@ -78,50 +77,49 @@ impl WrittenIn {
     }
 }
 
-/// An object as one write left it. It never changes; the next write makes another.
+/// An immutable object as one write left it.
 ///
-/// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
-/// it is read through, and in typed lists neither is. The version that it was written in is kept beside it, for it may cease to be
-/// the one that is stored. A tree of it is there for as long as somebody works with one.
+/// It is stored as the bytes that are served, without `apiVersion` and `kind`. These depend on the version of the reader, and typed lists
+/// omit them. The version of the write is stored separately, because the storage version of the kind can change. The object is decoded on
+/// demand.
 pub struct Stored {
     revision: u64,
-    written: Arc<WrittenIn>,
+    origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Most small objects are never shown but as they are.
-    shown: OnceLock<Box<ShownAs>>,
+    /// Not allocated for most small objects, which are only served unchanged.
+    derived: OnceLock<Box<Derived>>,
 }
 
-/// What is known of an object beside its bytes.
+/// Data that is derived from an object.
 #[derive(Debug, Default)]
-struct ShownAs {
-    /// The form in which it was last found to be shown just as it is stored; 0 for none.
+struct Derived {
+    /// The last form in which the object was found to equal its stored bytes; 0 for none.
     fits: AtomicU64,
-    /// The tree of what the server itself reads all the time.
+    /// The decoded object, for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// What it is shown as otherwise, once somebody has asked for that.
+    /// Other encodings, once one was requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// Without the object: it may be a Secret.
+/// Omits the object, which may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// What can be selected of an object, in the order of its kind, in one form: one text behind the other, since most are short or
-/// empty.
+/// The selectable fields of an object in one form, in the order of the kind. The values are concatenated, because most are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// Where each ends.
+    /// The end of each value.
     ends: Box<[usize]>,
 }
 
-/// The form of what is the same however it is shown.
+/// The form of fields that are the same in every form.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -141,50 +139,50 @@ impl SelectableFields {
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, written: Arc<WrittenIn>, is_first: bool, body: JsonBody) -> Self {
-        Self { revision, written, is_first, body, shown: OnceLock::new() }
+    pub(super) fn new(revision: u64, origin: Arc<Origin>, is_first: bool, body: JsonBody) -> Self {
+        Self { revision, origin, is_first, body, derived: OnceLock::new() }
     }
 
-    /// The same with what can be selected of it, if that is known.
+    /// Sets the selectable fields, unless they are empty.
     pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
-            self.shown().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
+            self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
         }
         self
     }
 
-    fn shown(&self) -> &ShownAs {
-        self.shown.get_or_init(Box::default)
+    fn derived(&self) -> &Derived {
+        self.derived.get_or_init(Box::default)
     }
 
-    /// An object that some other store held. It has no revision of this one.
+    /// Creates an object of another store. It has no revision in this store.
     pub fn of(draft: Draft) -> Self {
-        Self::new(0, WrittenIn::nowhere(&draft.version), true, draft.body)
+        Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// An object that no store holds: it is shown without a version.
+    /// Creates an object without a store. It is served without a version.
     pub fn unversioned(object: &Json) -> Self {
-        Self::new(0, WrittenIn::nowhere(""), true, JsonBody::unversioned(object))
+        Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// The same content under another revision.
+    /// Returns the object with another revision.
     pub fn at(&self, revision: u64) -> Self {
-        let other = Self::new(revision, self.written.clone(), false, self.body.clone());
-        if let Some(ShownAs { fits, fields, .. }) = self.shown.get().map(Box::as_ref) {
+        let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
+        if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
             let fits = fits.load(Ordering::Relaxed).into();
-            other.shown.get_or_init(|| Box::new(ShownAs { fits, fields: fields.clone(), ..ShownAs::default() }));
+            other.derived.get_or_init(|| Box::new(Derived { fits, fields: fields.clone(), ..Derived::default() }));
         }
         other
     }
 
-    /// The revision of the write.
+    /// Returns the revision of the write.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The `apiVersion` that it was written with; empty if it was written without.
+    /// Returns the `apiVersion` of the write; empty if it had none.
     pub fn version(&self) -> &str {
-        self.written.version()
+        self.origin.version()
     }
 
     /// Whether the write created the object.
@@ -192,12 +190,12 @@ impl Stored {
         self.is_first
     }
 
-    /// What it takes in memory, about.
+    /// Returns the approximate size in memory, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Whether the other holds the same, under whatever version.
+    /// Whether both objects have the same content. Their versions may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -207,102 +205,102 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// The object in another encoding, made when somebody first asks for it, and kept while there is room: there may be many who ask.
-    /// Cells are kept for their second.
+    /// Returns another encoding of the object. It is made on the first call and cached while the limit allows. Table cells are cached for
+    /// their second.
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// The error of `make`.
     pub fn encode<E>(&self, encoding: Encoding, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Arc<[u8]>, E> {
-        let encodings = self.shown().encodings.get_or_init(|| Arc::new(Encodings::new(&self.written.room)));
+        let encodings = self.derived().encodings.get_or_init(|| Arc::new(Encodings::new(&self.origin.encoding_cache)));
         encodings.find_or_make(encoding, make)
     }
 
-    /// The room for what is kept of it and its neighbours.
-    pub(super) fn room(&self) -> &Arc<Room> {
-        &self.written.room
+    /// Returns the cache of the store.
+    pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
+        &self.origin.encoding_cache
     }
 
-    /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
+    /// Decodes the object, without `apiVersion` and `kind`.
     pub fn decode(&self) -> Json {
         self.body.decode(self.revision)
     }
 
-    /// The same, made once and kept: for the few small objects that are read with nearly every request.
+    /// Returns the decoded object and keeps it, for the few small objects that nearly every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
-        self.shown().tree.get_or_init(|| Arc::new(self.decode())).clone()
+        self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
 
-    /// The metadata alone as a tree.
+    /// Decodes the metadata.
     pub fn metadata(&self) -> Json {
         self.body.metadata(self.revision)
     }
 
-    /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
+    /// Decodes an object that has only the values at these paths, such as `spec.nodeName`.
     pub fn only(&self, paths: &[&str]) -> Json {
-        self.body.only(self.revision, paths)
+        self.body.projection(self.revision, paths)
     }
 
-    /// What can be selected of it in that form, at that place in the order of its kind. All of it is read once and kept; none if that
-    /// was done in another form.
+    /// Returns a selectable field in a form, by its index in the order of the kind. The first call calls `read` and keeps all fields.
+    /// Returns `None` if the fields are kept in another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
-        let fields = self.shown().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
+        let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// The same where it is known already, and the same however the object is shown.
+    /// Returns a selectable field if it is already kept and is the same in every form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
-        self.shown.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
+        self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> Cow<'_, str> {
         self.text(Member::Name)
     }
 
-    /// Empty in cluster scope.
+    /// Returns the namespace; empty in cluster scope.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
 
-    /// Its uid.
+    /// Returns the uid.
     pub fn uid(&self) -> Cow<'_, str> {
         self.text(Member::Uid)
     }
 
-    /// The value of a label, looked up by [`Labels::value`].
+    /// Returns the labels.
     pub fn labels(&self) -> Labels<'_> {
         Labels(self.body.member(Member::Labels).unwrap_or_default())
     }
 
-    /// Whether a deletion is under way.
+    /// Whether the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// The seconds that a deletion under way leaves the object.
+    /// Returns the deletion grace period in seconds.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
 
-    /// What has to be done before it goes.
+    /// Returns the finalizers.
     pub fn finalizers(&self) -> Vec<String> {
         self.body.member(Member::Finalizers).unwrap_or_default()
     }
 
-    /// Its owners, as they stand in the metadata.
+    /// Returns the owner references.
     pub fn owner_references(&self) -> Vec<Json> {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Whether it is known to be shown just as it is stored, in a form in which not every object is.
+    /// Whether it is known that the stored bytes can be served in this form. The form may change other objects.
     pub fn fits(&self, form: u64) -> bool {
-        self.shown.get().is_some_and(|shown| shown.fits.load(Ordering::Relaxed) == form)
+        self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
 
-    /// Takes note that it is shown in that form just as it is stored.
+    /// Records that the stored bytes can be served in this form.
     pub fn note_fit(&self, form: u64) {
-        self.shown().fits.store(form, Ordering::Relaxed);
+        self.derived().fits.store(form, Ordering::Relaxed);
     }
 
     fn text(&self, member: Member) -> Cow<'_, str> {
@@ -315,7 +313,7 @@ impl Stored {
 pub struct Labels<'a>(BTreeMap<BorrowedText<'a>, BorrowedText<'a>>);
 
 impl Labels<'_> {
-    /// The value of that label.
+    /// Returns the value of a label.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(|BorrowedText(value)| &**value)
     }
@@ -327,41 +325,41 @@ impl Borrow<str> for BorrowedText<'_> {
     }
 }
 
-/// What a change did.
+/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It made the object.
+    /// The object was created.
     Created,
-    /// It wrote an object that was there.
+    /// The object was updated.
     Updated,
-    /// It took the object away.
+    /// The object was removed.
     Deleted,
 }
 
-/// One entry of the log.
+/// An entry of the log.
 #[derive(Debug)]
 pub struct StoreChange {
-    /// When it was.
+    /// The time of the change.
     pub at: Instant,
-    /// What it did.
+    /// The type of the change.
     pub kind: ChangeKind,
-    /// Which object it is.
+    /// The key of the object.
     pub key: Key,
-    /// What was there before.
+    /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// What is there now; of a deletion, the last content with the deletion's revision.
+    /// The object after the change. For a deletion, the last content with the revision of the deletion.
     pub new: Arc<Stored>,
 }
 
 impl StoreChange {
-    /// The number of the change.
+    /// Returns the revision of the change.
     pub fn revision(&self) -> u64 {
         self.new.revision
     }
 
-    /// Of which resource the object is.
+    /// Returns the resource of the object.
     pub fn resource(&self) -> &ResourceKey {
-        &self.new.written.resource
+        &self.new.origin.resource
     }
 }
 
@@ -370,8 +368,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_kept_beside_the_bytes_of_an_object_and_of_a_change() {
-        // With the counts of an `Arc` and what malloc adds, these are 96 and 80 bytes.
+    fn stored_objects_and_changes_have_little_overhead() {
+        // With the counts of the `Arc` and malloc's overhead, they take 96 and 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

@@ -1,4 +1,4 @@
-//! The store against a model that keeps a full copy of the world for every revision.
+//! Compares the store with a model that keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Keys, revisions and texts of a namespace, as a snapshot shows them. From each place on, as many are left as still come.
+/// Returns the keys, revisions and texts of a namespace in a snapshot. Checks the number of remaining objects at each step.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -65,17 +65,17 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// The same as the model has it.
+/// Returns the expected result of [`read`] from the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
-    let meant = world.iter().filter(|(key, _)| within(key));
-    meant.map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect()
+    let selected = world.iter().filter(|(key, _)| within(key));
+    selected.map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect()
 }
 
 proptest! {
-    /// Every revision that is still kept reads as it was, and the changes since it lead from there to now.
+    /// Each available revision has its old content, and the changes after it lead to the current content.
     #[test]
-    fn each_kept_revision_reads_as_it_was_and_its_changes_lead_to_now(steps in steps()) {
+    fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
         let now = Instant::now();
         let mut store = VersionedStore::new(1, History::default());
@@ -101,7 +101,7 @@ proptest! {
                             prop_assert!(stale);
                             prop_assert_eq!(found.map(|found| found.revision()), present);
                         }
-                        Err(other) => prop_assert!(false, "nothing is claimed here: {other:?}"),
+                        Err(other) => prop_assert!(false, "the drafts have no claims: {other:?}"),
                     }
                 }
                 Step::Remove { resource, key } => {
@@ -128,7 +128,7 @@ proptest! {
             }
             snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
         }
-        // What was taken at a revision reads as at that revision, whatever was written after.
+        // A snapshot shows its revision, whatever was written later.
         for (revision, snapshot) in &snapshots {
             for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
                 prop_assert_eq!(read(objects, None), expected(world, None));
@@ -163,18 +163,18 @@ proptest! {
 }
 
 #[test]
-fn a_deletion_carries_the_last_content_with_its_own_revision() {
+fn deletion_has_the_last_content_and_its_own_revision() {
     let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision()).unwrap();
     assert_eq!(deleted.revision(), created.revision() + 1);
-    let shown = deleted.new.decode();
-    assert_eq!(shown["data"], json!({"k": "1"}));
-    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision().to_string()));
+    let decoded = deleted.new.decode();
+    assert_eq!(decoded["data"], json!({"k": "1"}));
+    assert_eq!(decoded["metadata"]["resourceVersion"], json!(deleted.revision().to_string()));
 }
 
 #[test]
-fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
+fn stored_object_has_revision_but_no_type() {
     let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     assert_eq!(change.new.decode(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
@@ -184,7 +184,7 @@ fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
 }
 
 #[test]
-fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
+fn object_keeps_its_written_version_until_removed() {
     let [configmaps, _] = resources();
     let mut store = VersionedStore::new(1, History::default());
     let now = Instant::now();
@@ -211,7 +211,7 @@ fn history_is_bounded_by_number_and_by_age() {
 }
 
 #[test]
-fn what_is_too_old_goes_with_the_next_write_of_whatever_resource() {
+fn expired_changes_are_dropped_by_writes_to_any_resource() {
     let (start, [resource, other]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_age: Duration::from_secs(10), ..History::default() });
     let put = |store: &mut VersionedStore, at, resource, key| {
@@ -220,11 +220,11 @@ fn what_is_too_old_goes_with_the_next_write_of_whatever_resource() {
     let revisions = ["a/1", "a/2", "a/3"].map(|key| put(&mut store, start, &other, key));
     assert_eq!(store.oldest(&other), 0);
     put(&mut store, start + Duration::from_secs(11), &resource, "a/1");
-    assert_eq!(store.oldest(&other), revisions[1], "the last is kept in any case");
+    assert_eq!(store.oldest(&other), revisions[1], "the last change is always kept");
 }
 
 #[test]
-fn one_write_drops_but_a_bounded_part_of_what_is_too_old() {
+fn one_write_drops_a_bounded_number_of_expired_changes() {
     let (start, [resource, other]) = (Instant::now(), resources());
     for written in [&resource, &other] {
         let mut store = VersionedStore::new(1, History { max_age: Duration::from_secs(10), ..History::default() });
@@ -236,7 +236,7 @@ fn one_write_drops_but_a_bounded_part_of_what_is_too_old() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // What they write themselves is kept; and the last of a resource is in any case.
+        // The new changes are kept, and so is the last change of each resource.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -244,7 +244,7 @@ fn one_write_drops_but_a_bounded_part_of_what_is_too_old() {
 }
 
 #[test]
-fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
+fn forgetting_the_past_affects_only_one_resource() {
     let (mut store, [resource, other]) = (VersionedStore::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
@@ -252,30 +252,31 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
     assert!(store.changes_since(&resource, first.revision()).is_err());
     assert_eq!(store.changes_since(&resource, store.revision()).unwrap().count(), 0);
     assert_eq!(store.changes_since(&other, first.revision()).unwrap().count(), 1);
-    assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself stays");
+    assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself is kept");
 }
 
 #[test]
-fn no_two_objects_have_what_one_of_them_claims() {
+fn only_one_object_can_hold_a_claim() {
     let [maps, pods] = resources();
     let now = Instant::now();
     let mut store = VersionedStore::new(1, History::default());
     let first = || claiming("x", &["first"]);
-    let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("nobody has it");
+    let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("the claim is free");
     assert_eq!(store.holder("first").map(|key| &**key), Some("a"));
     assert!(matches!(store.put(now, &pods, "b", Expect::Absent, first()), Err(Refused::Taken)));
-    assert_eq!(store.revision(), a.revision(), "what is refused is no revision");
+    assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
-    store.put(now, &maps, "a", Expect::Absent, object("x")).expect("it claims nothing");
-    // Who has it keeps it, and gives it back with what it claims no longer.
-    let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("it is its own");
-    let a = store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("nobody has it");
-    let b = store.put(now, &pods, "b", Expect::Absent, first()).expect("it was given back");
+    store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
+    // An update keeps the claims that the new object has, and releases the others.
+    let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
+    let a =
+        store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");
+    let b = store.put(now, &pods, "b", Expect::Absent, first()).expect("the claim was released");
     let both = || claiming("x", &["first", "second"]);
     assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision()), both()), Err(Refused::Taken)));
-    store.remove(now, &pods, "a", a.revision()).expect("it is there");
+    store.remove(now, &pods, "a", a.revision()).expect("the object exists");
     assert_eq!(store.holder("second"), None);
-    store.put(now, &pods, "b", Expect::At(b.revision()), both()).expect("it went with its object");
+    store.put(now, &pods, "b", Expect::At(b.revision()), both()).expect("the claim was released");
 }
 
 #[test]
@@ -284,77 +285,79 @@ fn history_is_bounded_by_bytes_across_resources() {
     let mut store = VersionedStore::new(1, History { max_bytes: 100_000, ..History::default() });
     let filler = "x".repeat(10_000);
     for number in 0..20 {
-        store.put(now, &maps, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("it is not there");
+        store.put(now, &maps, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("the key is free");
     }
-    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
+    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert!((7..10).contains(&kept), "{kept}");
     for number in 0..20 {
-        store.put(now, &pods, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("it is not there");
+        store.put(now, &pods, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("the key is free");
     }
-    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
-    assert_eq!(kept, 1, "the oldest go first, and the last of each resource stays");
-    // What is known of all of them is what is to be found in each: a write need not look at all.
-    assert_eq!(store.logged, store.tables.values().map(Table::logged).sum::<usize>());
-    let with_past = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
-    assert_eq!(store.with_past, with_past.collect::<BTreeMap<_, _>>());
-    assert_eq!(store.objects(&maps).run(&KeyRange::namespace(None)).count(), 20, "the objects themselves stay");
+    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
+    assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
+    // The totals match the logs of the resources.
+    assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
+    let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
+    assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
+    assert_eq!(store.objects(&maps).run(&KeyRange::namespace(None)).count(), 20, "the objects themselves are kept");
 }
 
 #[test]
-fn what_the_past_was_is_made_once_and_of_what_is_known_to_have_been_there_soonest_after() {
+fn past_state_is_based_on_the_next_later_snapshot() {
     let (now, [resource, _]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_changes: 100, ..History::default() });
     for number in 0..100 {
-        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("it is not there");
+        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
-    let undone = |store: &VersionedStore, revision| store.past(&resource, revision).expect("it is kept").since.len();
+    let undone = |store: &VersionedStore, revision| {
+        store.past(&resource, revision).expect("the revision is available").since.len()
+    };
     for (revision, changes) in [(90, 11), (40, 50), (40, 0), (95, 6), (39, 1)] {
         assert_eq!(undone(&store, revision), changes, "{revision}");
-        let objects = store.past(&resource, revision).expect("it is kept").objects();
+        let objects = store.past(&resource, revision).expect("the revision is available").objects();
         assert_eq!(objects.run(&KeyRange::namespace(None)).count() as u64, revision - 1);
         store.keep(&resource, revision, &objects);
     }
-    // The oldest go first, but not those that somebody holds.
+    // The oldest snapshots are dropped first, except for those in use.
     let objects = store.objects(&resource);
     let held = store.keep(&resource, 39, &objects);
-    for revision in 60..=60 + resource_table::ROOTS as u64 {
+    for revision in 60..=60 + resource_table::MAX_UNUSED_SNAPSHOTS as u64 {
         store.keep(&resource, revision, &objects);
     }
     assert!(held.upgrade().is_some() && undone(&store, 39) == 0);
     assert!(undone(&store, 40) > 0);
-    // And none is older than what can be told of it.
+    // A snapshot is dropped with the first change after it.
     for number in 100..150 {
-        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("it is not there");
+        store.put(now, &resource, &format!("a/{number:03}"), Expect::Absent, object("1")).expect("the key is free");
     }
     assert!(held.upgrade().is_none());
     assert!(store.keep(&resource, 39, &objects).upgrade().is_none());
 }
 
 #[test]
-fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
+fn follower_continues_after_compaction() {
     let (now, [resource, _]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_changes: 0, followed: 3, ..History::default() });
-    let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("it is not there").revision();
+    let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("the key is free").revision();
     for number in 1..4 {
-        store.put(now, &resource, &format!("a/{number}"), Expect::Absent, object("1")).expect("it is not there");
+        store.put(now, &resource, &format!("a/{number}"), Expect::Absent, object("1")).expect("the key is free");
     }
     store.compact(store.revision());
     assert!(store.changes_since(&resource, first).is_err());
     assert_eq!(store.followed(&resource, first).map(Iterator::count), Some(3));
-    assert!(store.followed(&resource, first - 1).is_none(), "what was dropped cannot be read");
+    assert!(store.followed(&resource, first - 1).is_none(), "the change was dropped");
     assert_eq!(store.change(&resource, first + 1).map(|change| change.revision()), Some(first + 1));
-    assert!(store.change(&resource, first).is_none(), "it was dropped");
+    assert!(store.change(&resource, first).is_none(), "the change was dropped");
 }
 
 #[test]
-fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
+fn cached_encodings_are_bounded_including_past_objects() {
     let (now, [pods, _]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History { max_bytes: 2000, max_changes: 1, ..History::default() });
     let put = |store: &mut VersionedStore, key: &str| {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // How often it is made for two who ask.
+    // Counts how often the encoding is made for two calls.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -362,22 +365,18 @@ fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
                 made += 1;
                 Ok::<_, ()>(vec![7; 600])
             });
-            assert_eq!(&*message.expect("it is made"), &[7; 600]);
+            assert_eq!(&*message.expect("`make` succeeds"), &[7; 600]);
         }
         made
     };
     let (first, second) = (put(&mut store, "a"), put(&mut store, "b"));
-    assert_eq!(
-        [made(&first), made(&first), made(&second)],
-        [1, 0, 2],
-        "there is room for one, and the first is in use"
-    );
-    assert_eq!(made(&second), 0, "nobody has asked for the first meanwhile");
+    assert_eq!([made(&first), made(&first), made(&second)], [1, 0, 2], "the limit allows one, and the first is in use");
+    assert_eq!(made(&second), 0, "the first was not used meanwhile");
     drop(second);
     drop(put(&mut store, "b"));
     drop(put(&mut store, "c"));
-    assert_eq!([made(&first), made(&first)], [1, 0], "what is past frees its room");
-    // Cells of another second take the place of those that are there.
+    assert_eq!([made(&first), made(&first)], [1, 0], "dropped objects release their share");
+    // Cells for another second replace the cached cells.
     let cells = |at| {
         let make = || Ok::<_, ()>(vec![at as u8; 200]);
         let twice = [(); 2].map(|()| first.encode(Encoding::Cells("v1".into(), SAME, at), make).expect("made"));
@@ -387,7 +386,7 @@ fn what_is_kept_in_other_encodings_is_bounded_with_that_of_the_past() {
 }
 
 #[test]
-fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
+fn neighbours_are_encoded_once_until_one_changes() {
     let (now, [pods, _]) = (Instant::now(), resources());
     let mut store = VersionedStore::new(1, History::default());
     let put = |store: &mut VersionedStore, key: &str| {
@@ -397,42 +396,42 @@ fn what_neighbours_are_shown_as_is_made_once_until_one_of_them_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Which are neighbours, and whether they are shown as they were shown before.
-    let shown = |store: &VersionedStore| {
+    // Returns the sizes of the groups of neighbours, and whether each was encoded now.
+    let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
-        let mut shown = Vec::new();
+        let mut encoded_groups = Vec::new();
         while let Some(neighbours) = run.neighbours() {
             let revisions: Vec<_> = neighbours.iter().map(|object| object.revision()).collect();
             let mut made = false;
-            let told = neighbours.encode(Encoding::Zipped("v1".into(), false), || {
+            let encoded = neighbours.encode(Encoding::Zipped("v1".into(), false), || {
                 made = true;
                 Ok::<_, ()>(revisions.iter().map(|revision| *revision as u8).collect())
             });
-            assert_eq!(told.expect("made").iter().map(|told| u64::from(*told)).collect::<Vec<_>>(), revisions);
-            shown.push((revisions.len(), made));
+            assert_eq!(encoded.expect("made").iter().map(|byte| u64::from(*byte)).collect::<Vec<_>>(), revisions);
+            encoded_groups.push((revisions.len(), made));
             run.pass_neighbours();
         }
         assert_eq!(run.left(), 0);
-        shown
+        encoded_groups
     };
     let kept = store.objects(&pods);
-    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
+    assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
-    assert_eq!([shown(&store), shown(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // With a snapshot that shares them, and without.
+    assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
+    // The same without a snapshot that shares the nodes.
     drop(kept);
     let at = put(&mut store, "e");
-    store.remove(now, &pods, "e", at).expect("it is there");
+    store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
-    assert_eq!(shown(&store), [(4, true), (1, true)]);
-    // None of a part are neighbours.
+    assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
+    // A range that starts within a group has no neighbours there.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }
 
 #[test]
-fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
+fn iterator_over_everything_is_a_snapshot() {
     let (mut store, now) = (VersionedStore::new(1, History::default()), Instant::now());
     for (at, resource) in resources().iter().enumerate() {
         for key in KEYS {
@@ -440,26 +439,26 @@ fn all_there_is_is_told_as_it_was_whatever_is_written_meanwhile() {
         }
     }
     let mut everything = store.now().everything();
-    let first = everything.next().expect("there is something");
+    let first = everything.next().expect("the store is not empty");
     for resource in resources() {
-        let at = store.get(&resource, "a").expect("it is there").revision();
+        let at = store.get(&resource, "a").expect("the object exists").revision();
         store.remove(now, &resource, "a", at).expect("as expected");
         store.put(now, &resource, "new", Expect::Absent, object("new")).expect("absent");
     }
-    let mut told: Vec<_> = [first].into_iter().chain(everything).map(|(resource, key, _)| (resource, key)).collect();
-    told.sort();
+    let mut seen: Vec<_> = [first].into_iter().chain(everything).map(|(resource, key, _)| (resource, key)).collect();
+    seen.sort();
     let expected = resources().into_iter().flat_map(|resource| KEYS.map(|key| (resource.clone(), Key::from(key))));
-    assert_eq!(told, expected.collect::<Vec<_>>());
+    assert_eq!(seen, expected.collect::<Vec<_>>());
 }
 
 #[test]
-fn an_object_is_not_printed_by_chance() {
+fn debug_output_does_not_contain_object_content() {
     let (mut store, [resource, _]) = (VersionedStore::new(1, History::default()), resources());
-    let draft = object("of nobodys business");
+    let draft = object("confidential");
     let before = format!("{draft:?}");
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, draft).unwrap();
     for text in [before, format!("{:?}", change.new), format!("{change:?}"), format!("{store:?}")] {
-        let bytes = format!("{:?}", b"nobody");
-        assert!(!text.contains("nobody") && !text.contains(bytes.trim_matches(['[', ']'])), "{text}");
+        let bytes = format!("{:?}", b"confidential");
+        assert!(!text.contains("confidential") && !text.contains(bytes.trim_matches(['[', ']'])), "{text}");
     }
 }

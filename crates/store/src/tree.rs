@@ -1,41 +1,41 @@
-//! A map by key of which a write copies a little, and a clone nothing.
+//! A persistent map: a write copies a few nodes, and a clone copies nothing.
 
 use std::sync::{Arc, OnceLock};
 
 use super::Key;
-use super::kept::Encodings;
+use super::encodings::Encodings;
 
-/// Values by key, in the order of their keys. A clone shows for ever what was there when it was made: a write copies the nodes on the
-/// way to its key that clones share with it, and no others.
+/// A B-tree of values by key. A clone is an immutable snapshot. A write copies only the nodes on the path to its key that are shared with
+/// clones.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
-/// All leaves are equally deep. Only a tree without values has a node without any.
+/// All leaves have the same depth. Only the root of an empty tree is an empty node.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
     Branch(Arc<Branch<V>>),
 }
 
-/// Nodes that stand one behind the other.
+/// An inner node.
 #[derive(Debug)]
 pub(super) struct Branch<V> {
-    /// How many values there are in all.
+    /// The number of values in all leaves below.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// What the values are shown as together: that is over with the first that changes.
+    /// The encodings of all values together. They are dropped when a value changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// So many values share a leaf at most, and so many nodes a branch; few in tests, so that nodes come and go in these.
-const LEAF: usize = if cfg!(test) { 2 } else { 8 };
-const BRANCH: usize = if cfg!(test) { 2 } else { 16 };
+/// The maximum number of values in a leaf and of nodes in a branch. They are small in tests, so that nodes are split and merged there.
+const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
+const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// What is to stand behind the node, which has no room for all.
-    behind: Option<Node<V>>,
+    /// A new node to the right, if the node had to be split.
+    right: Option<Node<V>>,
 }
 
 impl<V> Tree<V> {
@@ -49,13 +49,13 @@ impl<V> Tree<V> {
         Some(&entries[at].1)
     }
 
-    /// How many come before that key.
+    /// Returns the number of keys before this key.
     pub(super) fn rank(&self, key: &str) -> usize {
         let (before, entries) = self.0.leaf(key);
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// The one before which so many come.
+    /// Returns the entry with this rank: the number of entries before it.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -66,7 +66,7 @@ impl<V> Tree<V> {
         }
     }
 
-    /// The lowest branch that has the one before which so many come, and how many come before the branch.
+    /// Returns the lowest branch that contains the entry with this rank, and the number of entries before the branch.
     pub(super) fn branch_at(&self, rank: usize) -> Option<(usize, &Arc<Branch<V>>)> {
         let (mut node, mut left) = (&self.0, rank);
         while let Node::Branch(branch) = node {
@@ -81,18 +81,18 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Puts a value there. Answers the key, which is shared with all values that were there, and the one that was.
+    /// Inserts a value. Returns the key, which is shared by all values that were inserted under it, and the old value.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
-        let Inserted { key, old, behind } = self.0.insert(key, value, true);
-        if let Some(behind) = behind {
+        let Inserted { key, old, right } = self.0.insert(key, value, true);
+        if let Some(right) = right {
             let before = std::mem::take(&mut self.0);
-            self.0 = Node::branch(vec![before, behind]);
+            self.0 = Node::branch(vec![before, right]);
         }
         (key, old)
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Of a tree that has it not, nothing is copied.
+        // If the key is absent, no node is copied.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -122,7 +122,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// Those of a leaf.
+    /// Returns the entries of a leaf.
     fn entries(&self) -> &[(Key, V)] {
         match self {
             Self::Leaf(entries) => entries,
@@ -140,7 +140,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// The leaf where the key is or would be, and how many come before it.
+    /// Returns the leaf in which the key is or would be, and the number of entries before the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -157,13 +157,13 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// `is_last`: nothing stands behind it.
+    /// Inserts a value. `is_last` is whether there is no node to the right.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
                 Ok(at) => {
                     let (key, there) = &mut Arc::make_mut(entries)[at];
-                    Inserted { key: key.clone(), old: Some(std::mem::replace(there, value)), behind: None }
+                    Inserted { key: key.clone(), old: Some(std::mem::replace(there, value)), right: None }
                 }
                 Err(at) => {
                     let key = Key::from(key);
@@ -171,9 +171,9 @@ impl<V: Clone> Node<V> {
                     all.extend_from_slice(&entries[..at]);
                     all.push((key.clone(), value));
                     all.extend_from_slice(&entries[at..]);
-                    let behind = cut(&mut all, LEAF, is_last && at == entries.len());
+                    let right = split_overflow(&mut all, MAX_LEAF_LEN, is_last && at == entries.len());
                     *entries = all.into();
-                    Inserted { key, old: None, behind: behind.map(|behind| Self::Leaf(behind.into())) }
+                    Inserted { key, old: None, right: right.map(|right| Self::Leaf(right.into())) }
                 }
             },
             Self::Branch(branch) => {
@@ -181,11 +181,11 @@ impl<V: Clone> Node<V> {
                 let is_last = is_last && at + 1 == branch.nodes.len();
                 let inserted = branch.nodes[at].insert(key, value, is_last);
                 branch.len += usize::from(inserted.old.is_none());
-                let Some(behind) = inserted.behind else { return inserted };
-                branch.nodes.insert(at + 1, behind);
-                let behind = cut(&mut branch.nodes, BRANCH, is_last).map(Self::branch);
-                branch.len -= behind.as_ref().map_or(0, Self::len);
-                Inserted { behind, ..inserted }
+                let Some(right) = inserted.right else { return inserted };
+                branch.nodes.insert(at + 1, right);
+                let right = split_overflow(&mut branch.nodes, MAX_BRANCH_LEN, is_last).map(Self::branch);
+                branch.len -= right.as_ref().map_or(0, Self::len);
+                Inserted { right, ..inserted }
             }
         }
     }
@@ -204,8 +204,8 @@ impl<V: Clone> Node<V> {
                 branch.len -= 1;
                 if branch.nodes[at].len() == 0 {
                     branch.nodes.remove(at);
-                } else if let Some(joined) = branch.nodes.get(at + 1).and_then(|next| branch.nodes[at].joined(next)) {
-                    branch.nodes[at] = joined;
+                } else if let Some(merged) = branch.nodes.get(at + 1).and_then(|next| branch.nodes[at].merged(next)) {
+                    branch.nodes[at] = merged;
                     branch.nodes.remove(at + 1);
                 }
                 Some(removed)
@@ -213,13 +213,13 @@ impl<V: Clone> Node<V> {
         }
     }
 
-    /// The two as one, if that is half empty still.
-    fn joined(&self, next: &Self) -> Option<Self> {
+    /// Returns the two nodes merged, if the result is at most half full.
+    fn merged(&self, next: &Self) -> Option<Self> {
         match (self, next) {
-            (Self::Leaf(one), Self::Leaf(next)) if one.len() + next.len() <= LEAF / 2 => {
+            (Self::Leaf(one), Self::Leaf(next)) if one.len() + next.len() <= MAX_LEAF_LEN / 2 => {
                 Some(Self::Leaf([&**one, next].concat().into()))
             }
-            (Self::Branch(one), Self::Branch(next)) if one.nodes.len() + next.nodes.len() <= BRANCH / 2 => {
+            (Self::Branch(one), Self::Branch(next)) if one.nodes.len() + next.nodes.len() <= MAX_BRANCH_LEN / 2 => {
                 Some(Self::branch([&*one.nodes, &next.nodes].concat()))
             }
             _ => None,
@@ -242,21 +242,21 @@ impl<V> Branch<V> {
         self.len
     }
 
-    /// The values of a branch that has leaves.
+    /// Returns the values of a branch whose children are leaves.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
-    /// Which of its nodes the key is in or would be.
+    /// Returns the index of the node in which the key is or would be.
     fn place(&self, key: &str) -> usize {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
 
-    /// The node that has the one before which so many come here, and how many of these are in that node.
+    /// Returns the node that contains the entry with this rank, and the rank of the entry in the node.
     fn node_at(&self, mut rank: usize) -> Option<(&Node<V>, usize)> {
         for node in &self.nodes {
             match rank.checked_sub(node.len()) {
-                Some(behind) => rank = behind,
+                Some(rest) => rank = rest,
                 None => return Some((node, rank)),
             }
         }
@@ -270,7 +270,7 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// A branch that is about to change, and in which of its nodes.
+/// Prepares a branch for a write. Returns the index of the node with the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -282,8 +282,8 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Takes away what is too much for one node: where keys come in their order, nodes get full.
-fn cut<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
+/// Splits off the part that exceeds a node. If keys are inserted in order, the left node stays full.
+fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))
 }
@@ -296,7 +296,8 @@ mod tests {
 
     use super::*;
 
-    /// The addresses of all nodes, and how deep they go. All leaves are equally deep, and no node is empty or too wide.
+    /// Returns the addresses of all nodes and the depth of the tree. Checks that all leaves have the same depth, and that no node is empty
+    /// or too large.
     fn nodes<V>(tree: &Tree<V>) -> (HashSet<usize>, usize) {
         let (mut found, mut depth, mut level) = (HashSet::new(), 0, vec![&tree.0]);
         while let Some(first) = level.first() {
@@ -306,11 +307,11 @@ mod tests {
             for node in level {
                 match node {
                     Node::Leaf(entries) => {
-                        assert!(is_leaf && entries.len() <= LEAF && (is_root || !entries.is_empty()));
+                        assert!(is_leaf && entries.len() <= MAX_LEAF_LEN && (is_root || !entries.is_empty()));
                         found.insert(Arc::as_ptr(entries).addr());
                     }
                     Node::Branch(branch) => {
-                        assert!(!is_leaf && (1..=BRANCH).contains(&branch.nodes.len()));
+                        assert!(!is_leaf && (1..=MAX_BRANCH_LEN).contains(&branch.nodes.len()));
                         assert_eq!(branch.len, branch.nodes.iter().map(Node::len).sum::<usize>());
                         found.insert(Arc::as_ptr(branch).addr());
                         below.extend(&branch.nodes);
@@ -324,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_was_put_and_not_removed_and_so_are_its_clones(writes in prop::collection::vec((0..40_u8, any::<bool>()), 0..80)) {
+        fn tree_and_its_clones_match_the_model(writes in prop::collection::vec((0..40_u8, any::<bool>()), 0..80)) {
             let (mut tree, mut model) = (Tree::default(), BTreeMap::new());
             let mut past = Vec::new();
             for (at, (key, stays)) in writes.into_iter().enumerate() {
@@ -350,9 +351,9 @@ mod tests {
     }
 
     #[test]
-    fn a_write_copies_the_way_to_its_key_alone_whatever_the_order_of_keys() {
+    fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // By a step that has no divisor in common with the number, each comes once.
+        // The step is coprime to the count, so each key occurs once.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

@@ -269,7 +269,7 @@ impl<'a> Patcher<'a> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(failed)?;
         let shown = match patch {
-            PatchBody::Strategic(_) => patch.told(),
+            PatchBody::Strategic(_) => patch.display_text(),
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let refused = |why: String| {

@@ -1,6 +1,6 @@
-//! Who owns which fields after updates and applies.
+//! The owners of fields after updates and applies.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use pintle_fieldmanager::*;
 use pintle_json::{Json, json};
@@ -36,7 +36,7 @@ fn owners(object: &Json) -> Vec<(String, Json)> {
 }
 
 #[test]
-fn the_creator_owns_what_it_sent_with_a_dot_for_each_new_map() {
+fn creator_owns_its_fields_and_each_new_map() {
     let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
     let sent = json!({"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {"replicas": 2, "selector": {"matchLabels": {"x": "y"}},
         "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [
@@ -57,7 +57,7 @@ fn the_creator_owns_what_it_sent_with_a_dot_for_each_new_map() {
 }
 
 #[test]
-fn an_update_takes_what_it_changes_from_all_others() {
+fn update_takes_changed_fields_from_others() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let mut one = config_map(json!({"a": "1", "b": "1"}));
     track_update(None, &mut one, &context(&schema, "v1", "u1"));
@@ -72,7 +72,7 @@ fn an_update_takes_what_it_changes_from_all_others() {
 }
 
 #[test]
-fn an_object_that_was_never_tracked_stays_so() {
+fn untracked_object_stays_untracked() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let mut one = bare.clone();
@@ -90,7 +90,7 @@ fn an_object_that_was_never_tracked_stays_so() {
 }
 
 #[test]
-fn a_client_can_clear_the_entries_but_not_through_a_subresource() {
+fn client_can_clear_entries_except_through_a_subresource() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let mut one = config_map(json!({"a": "1"}));
     track_update(None, &mut one, &context(&schema, "v1", "u1"));
@@ -108,7 +108,7 @@ fn a_client_can_clear_the_entries_but_not_through_a_subresource() {
 }
 
 #[test]
-fn the_eleventh_updater_folds_the_oldest() {
+fn eleventh_updater_folds_the_oldest() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let mut object = config_map(json!({"k0": "1"}));
     track_update(None, &mut object, &context(&schema, "v1", "u00"));
@@ -123,7 +123,7 @@ fn the_eleventh_updater_folds_the_oldest() {
 }
 
 #[test]
-fn appliers_share_conflict_force_and_drop() {
+fn appliers_share_conflict_force_and_drop_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
     let one = apply(None, &config_map(json!({"k": "1", "j": "1"})), false, &by("m1")).unwrap().object;
@@ -146,39 +146,39 @@ fn appliers_share_conflict_force_and_drop() {
 }
 
 #[test]
-fn a_field_that_the_schema_does_not_declare_cannot_be_applied() {
+fn applying_an_undeclared_field_is_an_error() {
     let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
     let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"foo": 1}});
     let error = apply(None, &applied, true, &context(&schema, "apps/v1", "m1")).unwrap_err();
-    let told =
+    let message =
         "failed to create typed patch object (/a; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema";
-    assert_eq!(error, ApplyError::Typed(told.into()));
+    assert_eq!(error, ApplyError::Typed(message.into()));
 }
 
 #[test]
-fn managed_fields_cannot_be_applied_nor_what_is_none_in_their_place() {
+fn managed_fields_cannot_be_applied() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
-    let refused = |fields: Json| {
+    let error = |fields: Json| {
         let mut applied = config_map(json!({"k": "v"}));
         applied["metadata"]["managedFields"] = fields;
         apply(None, &applied, true, &context(&schema, "v1", "m1")).unwrap_err()
     };
     for entries in [json!([]), json!([{}]), json!([{"manager": "m", "time": null}]), json!([{"unknown": 1}])] {
-        assert_eq!(refused(entries), ApplyError::BadRequest("metadata.managedFields must be nil".into()));
+        assert_eq!(error(entries), ApplyError::BadRequest("metadata.managedFields must be nil".into()));
     }
-    for (fields, told) in [
+    for (fields, message) in [
         (json!("x"), ": expected list, got &{x}"),
         (json!({"a": 1}), ": expected list, got &{map[a:1]}"),
         (json!([1]), "[0]: expected map, got &{1}"),
         (json!([{"manager": 1}]), "[0].manager: expected string, got &value.valueUnstructured{Value:1}"),
     ] {
-        let ApplyError::Typed(why) = refused(fields.clone()) else { panic!("{fields}") };
-        assert!(why.ends_with(&format!("): .metadata.managedFields{told}")), "{why}");
+        let ApplyError::Typed(why) = error(fields.clone()) else { panic!("{fields}") };
+        assert!(why.ends_with(&format!("): .metadata.managedFields{message}")), "{why}");
     }
 }
 
 #[test]
-fn merged_lists_keep_the_live_order_unless_the_applier_has_another() {
+fn merged_list_keeps_live_order_unless_applied_order_differs() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let pod = |names: &[&str]| {
         let containers: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
@@ -214,7 +214,7 @@ mod laws {
 
     proptest! {
         #[test]
-        fn updaters_never_own_one_path_together_and_own_only_what_is_there(
+        fn updaters_own_disjoint_existing_paths(
             writes in proptest::collection::vec((data(), 0..4_u8), 1..8),
         ) {
             let schema = Schema::builtin("v1", "ConfigMap").unwrap();
@@ -240,7 +240,7 @@ mod laws {
         }
 
         #[test]
-        fn applying_again_changes_nothing(first in data(), second in data()) {
+        fn second_apply_changes_nothing(first in data(), second in data()) {
             let schema = Schema::builtin("v1", "ConfigMap").unwrap();
             let one = apply(None, &config_map(first), false, &context(&schema, "v1", "m1")).unwrap().object;
             let two = apply(Some(&one), &config_map(second.clone()), true, &context(&schema, "v1", "m2")).unwrap().object;
@@ -250,7 +250,7 @@ mod laws {
         }
 
         #[test]
-        fn sets_are_written_and_read_back(paths in proptest::collection::vec(proptest::collection::vec("[a-c]", 1..4), 0..8)) {
+        fn field_set_round_trips(paths in proptest::collection::vec(proptest::collection::vec("[a-c]", 1..4), 0..8)) {
             let mut set = Set::default();
             for path in paths {
                 set.insert(&path.into_iter().map(|name| PathElement::Field(name.into())).collect::<Vec<_>>());
@@ -261,7 +261,7 @@ mod laws {
 }
 
 #[test]
-fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
+fn version_with_other_field_names_tracks_its_own_fields() {
     fn convert(object: &Json, from: &str, to: &str) -> Option<Json> {
         let (old, new) = match (from, to) {
             ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
@@ -297,10 +297,10 @@ fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
 }
 
 #[test]
-fn kubectl_takes_over_no_field_of_another_however_many_of_its_own_come_before() {
+fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // More than is told of conflicts, and in the order of their paths before the other's.
+    // The paths exceed the size limit of conflicts and sort before the other manager's path.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());
@@ -320,7 +320,7 @@ fn kubectl_takes_over_no_field_of_another_however_many_of_its_own_come_before() 
     assert_eq!(done.object.at("/data"), applied("1").at("/data"));
 }
 
-/// Lists whose items are told apart by many keys, all but one of them with a long default.
+/// Creates a schema with a list that has many keys. All keys but one have a long default.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();
     let long = |name: &String| (name.clone(), json!({"type": "string", "default": "x".repeat(1_000)}));
@@ -339,7 +339,7 @@ fn widget(items: usize) -> Json {
 }
 
 #[test]
-fn the_defaults_of_the_keys_of_many_items_are_owned_by_nobody() {
+fn items_with_too_many_key_defaults_have_no_owner() {
     let schema = many_keys();
     let ctx = context(&schema, "example.com/v1", "m");
     for (items, owned) in [(10, 1), (1_000, 0)] {

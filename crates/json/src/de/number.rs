@@ -1,4 +1,4 @@
-//! Numbers that come as maps.
+//! Numbers that `serde_json` passes as maps.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,55 +8,56 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// What a visitor finds in what it was given as a map.
+/// A number, or the members of a map, as a visitor gets them in `visit_map`.
 ///
-/// With its feature `arbitrary_precision`, which anybody may turn on for a whole build, `serde_json` gives numbers as maps: under one
-/// key of its own stands the number as text. An object that has this key itself is one only where the feature is off. Where it is on,
-/// it is that number, or an error: `serde_json` does not tell them apart either.
+/// With the feature `arbitrary_precision`, `serde_json` passes a number as a map with one special key and the number as text. Any crate can
+/// turn the feature on for the whole build. Without the feature, an object that has this key itself is an object. With it, the object is
+/// read as the number or is an error, because `serde_json` does not distinguish the two.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members.
-    Map(Ahead<'de, A>),
+    Map(PeekedMap<'de, A>),
     /// A number.
     Number(Number),
 }
 
-/// What `serde_json` calls the key, and the struct as which it writes numbers then.
+/// The special key, and the name of the struct as which `serde_json` serializes such a number.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature is on: then a number keeps its text, and these two differ.
-static COME_AS_MAPS: LazyLock<bool> = LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
+/// Whether the feature is on. Numbers then keep their text, so these two differ.
+static NUMBERS_ARE_MAPS: LazyLock<bool> =
+    LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Looks at the first key, if numbers come as maps in this build.
+    /// Checks the first key if numbers are maps in this build.
     ///
     /// # Errors
     ///
-    /// Those of the source; and where the key is that of a number, but no number is there.
+    /// The source fails, or the value of the special key is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
-        Self::looked_at(from, *COME_AS_MAPS)
+        Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// The same, if numbers come as maps from there.
+    /// As [`of`](Self::of), with an explicit choice of whether numbers are maps.
     ///
     /// # Errors
     ///
-    /// The same.
-    pub fn looked_at(mut from: A, come_as_maps: bool) -> Result<Self, A::Error> {
-        let first = if come_as_maps { from.next_key()? } else { None };
+    /// As [`of`](Self::of).
+    pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
+        let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
             Some(NumberKey(key)) if key == KEY => {
                 let NumberKey(text) = from.next_value()?;
                 text.parse().map(Self::Number).map_err(A::Error::custom)
             }
-            first => Ok(Self::Map(Ahead { first, rest: from })),
+            first => Ok(Self::Map(PeekedMap { first, rest: from })),
         }
     }
 }
 
-/// The members of a map, of which the first key may have been looked at.
+/// The members of a map whose first key may have been read.
 #[derive(Debug)]
-pub struct Ahead<'de, A> {
+pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,
     rest: A,
 }
@@ -65,7 +66,7 @@ pub struct Ahead<'de, A> {
 #[serde(transparent)]
 struct NumberKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Ahead<'de, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for PeekedMap<'de, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
@@ -88,25 +89,25 @@ mod tests {
     use super::*;
     use crate::{Json, json};
 
-    fn looked_at(members: &[(&'static str, &str)], come_as_maps: bool) -> Result<Json, Error> {
+    fn peek(members: &[(&'static str, &str)], numbers_are_maps: bool) -> Result<Json, Error> {
         let members = MapDeserializer::new(members.iter().map(|(key, text)| (*key, (*text).to_owned())));
-        MapOrNumber::looked_at(members, come_as_maps).and_then(super::super::made)
+        MapOrNumber::peek(members, numbers_are_maps).and_then(super::super::from_map_or_number)
     }
 
     #[test]
-    fn a_number_that_comes_as_a_map_is_a_number() {
+    fn number_passed_as_a_map_is_a_number() {
         for text in ["1", "-7", "1.5", "18446744073709551615"] {
-            assert_eq!(looked_at(&[(KEY, text)], true), Ok(Json::Number(text.parse().unwrap())));
+            assert_eq!(peek(&[(KEY, text)], true), Ok(Json::Number(text.parse().unwrap())));
         }
-        assert!(looked_at(&[(KEY, "x")], true).is_err());
-        assert_eq!(looked_at(&[("a", "1"), (KEY, "2")], true), Ok(json!({"a": "1", (KEY): "2"})));
-        assert_eq!(looked_at(&[], true), Ok(json!({})));
+        assert!(peek(&[(KEY, "x")], true).is_err());
+        assert_eq!(peek(&[("a", "1"), (KEY, "2")], true), Ok(json!({"a": "1", (KEY): "2"})));
+        assert_eq!(peek(&[], true), Ok(json!({})));
     }
 
     #[test]
-    fn an_object_with_the_key_of_numbers_is_one_where_numbers_come_as_such() {
-        assert_eq!(looked_at(&[(KEY, "1")], false), Ok(json!({(KEY): "1"})));
+    fn object_with_number_key_is_kept_without_the_feature() {
+        assert_eq!(peek(&[(KEY, "1")], false), Ok(json!({(KEY): "1"})));
         let read: Json = serde_json::from_str(r#"{"$serde_json::private::Number": "1"}"#).unwrap();
-        assert_eq!(read, if *COME_AS_MAPS { json!(1) } else { json!({(KEY): "1"}) });
+        assert_eq!(read, if *NUMBERS_ARE_MAPS { json!(1) } else { json!({(KEY): "1"}) });
     }
 }

@@ -1,4 +1,4 @@
-//! What can be read from JSON can be read from a value as well.
+//! Deserializes other types from a value.
 
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -7,8 +7,8 @@ use serde_json::Error;
 
 use crate::Json;
 
-/// A number that keeps its text has to be told of which type it is asked for.
-macro_rules! as_a_number {
+/// A number that keeps its text must know the requested type.
+macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
             match self {
@@ -78,7 +78,7 @@ impl<'de> Deserializer<'de> for &'de Json {
         }
     }
 
-    as_a_number! {
+    forward_number! {
         deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16
         deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64
     }

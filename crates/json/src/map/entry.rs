@@ -1,9 +1,9 @@
-//! The place of one member.
+//! The entry of one key.
 
 use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
-/// The place of a member, from [`Map::entry`].
+/// The entry of a key, from [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,
@@ -11,17 +11,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The member, which is `value` where there was none.
+    /// Returns the value. Inserts `value` if there is none.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// The member; `make` makes it where there is none.
+    /// Returns the value. Inserts the result of `make` if there is none.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // A tree finds it out itself.
+            // The tree checks this itself.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

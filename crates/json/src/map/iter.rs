@@ -1,4 +1,4 @@
-//! All members, one by one, in the order of their keys.
+//! Iterators over the members, in the order of their keys.
 
 use std::collections::btree_map;
 use std::{slice, vec};
@@ -7,7 +7,7 @@ use super::{Map, MapLayout};
 use crate::{Json, Text};
 
 impl Map {
-    /// The members.
+    /// Returns an iterator over the members.
     pub fn iter(&self) -> Members<'_> {
         match &self.0 {
             MapLayout::List(list) => Members(Either::List(list.iter())),
@@ -15,7 +15,7 @@ impl Map {
         }
     }
 
-    /// The members, whose values can be changed.
+    /// Returns an iterator over the members, with mutable values.
     pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
             MapLayout::List(list) => MembersMut(Either::List(list.iter_mut())),
@@ -23,31 +23,31 @@ impl Map {
         }
     }
 
-    /// The keys.
+    /// Returns an iterator over the keys.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Text> + DoubleEndedIterator + Clone {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The values.
+    /// Returns an iterator over the values.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Json> + DoubleEndedIterator + Clone {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The values, to be changed.
+    /// Returns an iterator over the mutable values.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Json> {
         self.iter_mut().map(|(_, value)| value)
     }
 }
 
-/// The members of a [`Map`].
+/// An iterator over the members of a [`Map`].
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
 
-/// The members of a [`Map`], whose values can be changed.
+/// An iterator over the members of a [`Map`], with mutable values.
 #[derive(Debug)]
 pub struct MembersMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
 
-/// The members of a [`Map`] that is taken apart.
+/// An iterator that consumes a [`Map`].
 #[derive(Debug)]
 pub struct IntoMembers(Either<vec::IntoIter<(Text, Json)>, btree_map::IntoIter<Text, Json>>);
 
@@ -66,7 +66,7 @@ impl<L: Iterator, T: Iterator> Either<L, T> {
     }
 }
 
-/// What an iterator of a list's members and one of a tree's have in common; `$split` makes what a tree yields of what a list does.
+/// Implements an iterator. `$split` converts an item of the list to an item of the tree.
 macro_rules! iterate {
     ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
         impl$(<$life>)? Iterator for $name$(<$life>)? {
@@ -131,14 +131,14 @@ impl IntoIterator for Map {
     }
 }
 
-/// Of a repeated key, the last member stays.
+/// The last of duplicate keys wins.
 impl<K: Into<Text>, V: Into<Json>> Extend<(K, V)> for Map {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
         members.into_iter().for_each(|(key, value)| drop(self.insert(key, value.into())));
     }
 }
 
-/// Of a repeated key, the last member stays.
+/// The last of duplicate keys wins.
 impl<K: Into<Text>, V: Into<Json>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         let mut map = Self::new();

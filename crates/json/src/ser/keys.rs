@@ -1,18 +1,18 @@
-//! Keys: texts, and what has a plain form as a text.
+//! Serializes the keys of objects: strings, and values with a plain text form.
 
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;
 
 use crate::Text;
 
-/// Makes a key of what is to be one.
+/// Serializes a value to a key.
 pub(super) struct KeySerializer;
 
 fn no_key<T>() -> Result<T, Error> {
-    Err(Error::custom("a key of an object must be a text"))
+    Err(Error::custom("the key of an object must be a string"))
 }
 
-/// What is as a key what it is in text.
+/// Implements methods for values whose key is their text form.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Text, Error> {
@@ -21,8 +21,8 @@ macro_rules! plain {
     )*};
 }
 
-/// What is no key.
-macro_rules! refused {
+/// Implements methods for values that cannot be keys.
+macro_rules! rejected {
     ($($name:ident ($($argument:ty),*) -> $of:ty),*) => {$(
         fn $name(self $(, _: $argument)*) -> Result<$of, Error> {
             no_key()
@@ -30,18 +30,18 @@ macro_rules! refused {
     )*};
 }
 
-type No = Impossible<Text, Error>;
+type Never = Impossible<Text, Error>;
 
 impl Serializer for KeySerializer {
     type Ok = Text;
     type Error = Error;
-    type SerializeSeq = No;
-    type SerializeTuple = No;
-    type SerializeTupleStruct = No;
-    type SerializeTupleVariant = No;
-    type SerializeMap = No;
-    type SerializeStruct = No;
-    type SerializeStructVariant = No;
+    type SerializeSeq = Never;
+    type SerializeTuple = Never;
+    type SerializeTupleStruct = Never;
+    type SerializeTupleVariant = Never;
+    type SerializeMap = Never;
+    type SerializeStruct = Never;
+    type SerializeStructVariant = Never;
 
     fn serialize_str(self, value: &str) -> Result<Text, Error> {
         Ok(value.into())
@@ -75,12 +75,12 @@ impl Serializer for KeySerializer {
         serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64
     }
 
-    refused! {
+    rejected! {
         serialize_f32(f32) -> Text, serialize_f64(f64) -> Text, serialize_bytes(&[u8]) -> Text,
         serialize_none() -> Text, serialize_unit() -> Text, serialize_unit_struct(&'static str) -> Text,
-        serialize_seq(Option<usize>) -> No, serialize_tuple(usize) -> No, serialize_tuple_struct(&'static str, usize) -> No,
-        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> No, serialize_map(Option<usize>) -> No,
-        serialize_struct(&'static str, usize) -> No,
-        serialize_struct_variant(&'static str, u32, &'static str, usize) -> No
+        serialize_seq(Option<usize>) -> Never, serialize_tuple(usize) -> Never, serialize_tuple_struct(&'static str, usize) -> Never,
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Never, serialize_map(Option<usize>) -> Never,
+        serialize_struct(&'static str, usize) -> Never,
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Never
     }
 }

@@ -1,15 +1,15 @@
-//! Values against those of `serde_json`, which are the oracle, and the words in which they are read and changed.
+//! Comparisons with `serde_json` as the oracle, and tests of the methods that read and change values.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod access;
 mod map;
 mod same;
-mod words;
 
 use pintle_json::Json;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::Value;
 
-/// Any value, of small and of large objects.
+/// Generates any value, with small and large objects.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! Objects against a map of the standard library, around the size at which they become trees.
+//! Compares objects with a map of the standard library, around the size at which they become trees.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use proptest::prelude::{any, prop_assert_eq, proptest};
 
 proptest! {
     #[test]
-    fn whatever_is_done_in_whatever_order_it_is_as_with_a_btree_map(
+    fn any_operations_have_the_results_of_a_btree_map(
         steps in vec((0..6u8, 0..80u8, any::<i32>()), 0..300),
     ) {
         let mut map = Map::new();
         let mut oracle = BTreeMap::<String, i32>::new();
-        for (what, key, value) in steps {
+        for (operation, key, value) in steps {
             let key = format!("{}", key);
-            match what {
+            match operation {
                 0..3 => prop_assert_eq!(map.insert(&key, value.into()), oracle.insert(key, value).map(Json::from)),
                 3 => prop_assert_eq!(map.remove(&key), oracle.remove(&key).map(Json::from)),
                 4 => prop_assert_eq!(map.entry(&key).or_insert(value), &mut Json::from(*oracle.entry(key).or_insert(value))),
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn maps_of_the_same_members_are_equal_however_they_came_to_be(many in 0..60u8, more in 0..60u8) {
+    fn maps_with_the_same_members_are_equal(many in 0..60u8, more in 0..60u8) {
         let few: Map = (0..many).map(|at| (format!("{at}"), at)).collect();
         let mut shrunk: Map = (0..many + more).rev().map(|at| (format!("{at}"), at)).collect();
         (many..many + more).for_each(|at| assert!(shrunk.remove(&at.to_string()).is_some()));
@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn a_map_tells_its_members() {
+fn map_shows_extends_and_clears_its_members() {
     let mut map: Map = [("b", json!(1)), ("a", json!("x")), ("b", json!(2))].into_iter().collect();
     assert_eq!(format!("{map:?}"), r#"{"a": "x", "b": 2}"#);
     assert!(map.contains_key("a") && !map.contains_key("c"));

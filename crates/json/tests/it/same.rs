@@ -1,4 +1,4 @@
-//! What is the same as with `serde_json::Value`.
+//! Behaviour that matches `serde_json::Value`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -12,10 +12,10 @@ use crate::{read, value};
 
 proptest! {
     #[test]
-    fn a_value_is_read_written_and_converted_as_serde_json_does(value in value()) {
+    fn value_is_read_written_and_converted_like_serde_json(value in value()) {
         let text = value.to_string();
         let json: Json = text.parse().unwrap();
-        // serde_json's own writer writes some floats in another form.
+        // The writer of serde_json formats some floats differently.
         prop_assert_eq!(json.to_string().into_bytes(), pintle_json::to_vec(&value).unwrap());
         prop_assert_eq!(format!("{json:#}").into_bytes(), pintle_json::to_vec_pretty(&value).unwrap());
         prop_assert_eq!(&Value::from(json.clone()), &value);
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn values_are_equal_where_serde_jsons_are_and_their_hashes_then_too(a in value(), b in value()) {
+    fn equality_and_hashes_match_serde_json(a in value(), b in value()) {
         let (one, other, again) = (Json::from(a.clone()), Json::from(b.clone()), Json::from(a.clone()));
         let state = RandomState::new();
         prop_assert_eq!(one == other, a == b);
@@ -34,22 +34,22 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_or_refused_as_serde_json_does(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-        same(&bytes);
+    fn arbitrary_bytes_are_accepted_or_rejected_like_serde_json(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        check_same_result(&bytes);
     }
 
     #[test]
-    fn what_is_almost_json_is_taken_or_refused_as_serde_json_does(
+    fn almost_json_is_accepted_or_rejected_like_serde_json(
         value in value(), at in any::<proptest::sample::Index>(), to in "[\\[\\]{}\",:\\\\0-9.eE+a-z -]{0,3}",
     ) {
         let mut bytes = value.to_string().into_bytes();
         let at = at.index(bytes.len());
         bytes.splice(at..at + 1, to.bytes());
-        same(&bytes);
+        check_same_result(&bytes);
     }
 
     #[test]
-    fn a_path_leads_where_that_of_serde_json_does(mut value in value(), path in "(/([a-c]|~0|~1|~2|0|1|01|\\+1|-|)){0,4}|a") {
+    fn path_finds_the_same_value_as_serde_json(mut value in value(), path in "(/([a-c]|~0|~1|~2|0|1|01|\\+1|-|)){0,4}|a") {
         let mut json = Json::from(value.clone());
         prop_assert_eq!(json.at(&path).cloned().map(Value::from), value.pointer(&path).cloned());
         prop_assert_eq!(json.at_mut(&path).map(|at| at.take()).map(Value::from), value.pointer_mut(&path).map(Value::take));
@@ -57,15 +57,15 @@ proptest! {
     }
 }
 
-fn same(bytes: &[u8]) {
+fn check_same_result(bytes: &[u8]) {
     let json = serde_json::from_slice::<Json>(bytes);
     let value = serde_json::from_slice::<Value>(bytes);
-    let said = |error: serde_json::Error| error.to_string();
-    assert_eq!(json.map(Value::from).map_err(said), value.map_err(said), "{}", String::from_utf8_lossy(bytes));
+    let text = |error: serde_json::Error| error.to_string();
+    assert_eq!(json.map(Value::from).map_err(text), value.map_err(text), "{}", String::from_utf8_lossy(bytes));
 }
 
 #[test]
-fn of_a_repeated_key_the_last_stays() {
+fn last_duplicate_key_wins() {
     assert_eq!(read(r#"{"a": 1, "b": 2, "a": {"c": 1, "c": 3}}"#), json!({"a": {"c": 3}, "b": 2}));
     let many: String = (0..200).map(|at| format!(r#""k{}": {at},"#, at % 100)).collect();
     let map: Map = serde_json::from_str(&format!("{{{many}\"k0\": 0}}")).unwrap();
@@ -73,7 +73,7 @@ fn of_a_repeated_key_the_last_stays() {
 }
 
 #[test]
-fn json_as_it_is_written_is_what_serde_json_makes_of_it() {
+fn json_macro_matches_serde_json() {
     let (name, key, none) = ("a".to_owned(), "k".to_owned(), None::<u8>);
     let of = |at: i32| vec![at, at + 1];
     macro_rules! check {
@@ -116,7 +116,7 @@ enum Choice {
 struct Wrapped(String);
 
 #[test]
-fn structs_and_enums_become_what_they_become_with_serde_json_and_come_back() {
+fn structs_and_enums_serialize_like_serde_json_and_deserialize() {
     let everything = Everything {
         texts: BTreeMap::from([(1, Some('a')), (2, None)]),
         absent: None,
@@ -137,27 +137,27 @@ fn structs_and_enums_become_what_they_become_with_serde_json_and_come_back() {
     assert_eq!(choices, everything.choices);
     assert_eq!(Option::<Choice>::deserialize(&Json::Null).unwrap(), None);
     assert!(Choice::deserialize(&json!({"Other": 1})).is_err());
-    assert!(<(u8, u8)>::deserialize(&json!([1, 2, 3])).is_err(), "all items are to be read");
-    assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is no key");
+    assert!(<(u8, u8)>::deserialize(&json!([1, 2, 3])).is_err(), "all items must be read");
+    assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is not a key");
 }
 
-/// As `serde_json` writes a number with its feature `arbitrary_precision`.
+/// A number as `serde_json` serializes it with the feature `arbitrary_precision`.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::Number")]
-struct Kept {
+struct TextNumber {
     #[serde(rename = "$serde_json::private::Number")]
     text: &'static str,
 }
 
 #[test]
-fn a_number_that_keeps_its_text_is_a_number() {
-    assert_eq!(to_json(&Kept { text: "18446744073709551615" }).unwrap(), json!(u64::MAX));
-    assert_eq!(to_json(&Kept { text: "x" }).unwrap(), json!({"$serde_json::private::Number": "x"}));
+fn number_that_keeps_its_text_is_a_number() {
+    assert_eq!(to_json(&TextNumber { text: "18446744073709551615" }).unwrap(), json!(u64::MAX));
+    assert_eq!(to_json(&TextNumber { text: "x" }).unwrap(), json!({"$serde_json::private::Number": "x"}));
 }
 
 #[test]
-fn what_is_as_deep_as_serde_json_reads_is_dropped_in_a_thread() {
-    // Some 100 times as deep as what is read from outside. A thread's stack of 2 MiB holds it, with a Value as well.
+fn deep_value_is_dropped_on_a_thread() {
+    // About 100 times as deep as values read from outside. It fits a thread's stack of 2 MiB, as does a `serde_json::Value`.
     let work = || {
         let mut deep = Json::Null;
         for at in 0..8_000 {

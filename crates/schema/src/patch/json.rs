@@ -8,18 +8,18 @@ use pintle_json::{Json, Map};
 use super::PatchError;
 use crate::{DEEPEST, JsonNode, StrictFinding};
 
-/// A JSON patch of more operations is refused.
-const MOST_OPERATIONS: usize = 10_000;
-/// So many bytes may be copied in all.
-const MOST_COPIED: usize = 3 * 1024 * 1024;
-/// The values that are put in their places may have so many parts in all: how deep they reach is found by walking them, and a
-/// patch that moves a large one to and fro would take minutes.
-const MOST_PLACED: usize = 10_000_000;
-/// The items of lists may make room for others, or close up where others were, so often in all.
-const MOST_SHIFTED: usize = 100_000_000;
+/// The maximum number of operations in a patch.
+const MAX_OPERATIONS: usize = 10_000;
+/// The maximum number of bytes that a patch copies.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// The maximum number of values that a patch places, including nested values. Each placed value is walked to find its depth. Without this
+/// limit, a patch that moves a large value back and forth would take minutes.
+const MAX_PLACED: usize = 10_000_000;
+/// The maximum number of times that a patch shifts list items, by inserting or removing an item in front of them.
+const MAX_SHIFTED: usize = 100_000_000;
 
-/// A list of operations, done one after another. Those that copy more than 3 MiB in all, or that would nest a value deeper than
-/// 127 lists and objects, cannot be applied to an object.
+/// A list of operations, applied in order. Applying fails if the operations copy more than 3 MiB in total, or would nest a value deeper
+/// than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
@@ -32,7 +32,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// None where it is absent.
+    /// `None` if absent.
     value: Option<Json>,
 }
 
@@ -49,9 +49,9 @@ impl JsonPatch {
                 )));
             }
         };
-        if nodes.len() > MOST_OPERATIONS {
+        if nodes.len() > MAX_OPERATIONS {
             return Err(PatchError::TooLarge(format!(
-                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
                 nodes.len()
             )));
         }
@@ -71,7 +71,7 @@ impl JsonPatch {
         &self.findings
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn display_text(&self) -> String {
         self.text.clone()
     }
 
@@ -124,15 +124,15 @@ impl JsonPatch {
         Ok(operation)
     }
 
-    fn find(&mut self, what: &str, at: usize, name: &str) {
+    fn find(&mut self, problem: &str, at: usize, name: &str) {
         crate::note(&mut self.findings, || {
-            StrictFinding::Other(format!("json patch {what} field {:?}", format!("[{at}].{name}")))
+            StrictFinding::Other(format!("json patch {problem} field {:?}", format!("[{at}].{name}")))
         });
     }
 }
 
 impl PatchOperation {
-    /// None if it cannot be done.
+    /// Returns `None` if the operation cannot be applied.
     fn apply(&self, object: &mut Json, effort: &mut Effort) -> Option<()> {
         let path = self.path.as_deref()?;
         let value = self.value.as_ref().unwrap_or(&Json::Null);
@@ -173,61 +173,61 @@ impl PatchOperation {
     }
 }
 
-/// What a patch has cost so far.
+/// The work that a patch has done so far.
 #[derive(Default)]
 struct Effort {
     copied: usize,
     placed: usize,
     shifted: usize,
-    /// In what the patch goes too far, in words.
+    /// An error text, if the patch exceeds a limit.
     excess: Option<String>,
 }
 
 impl Effort {
-    /// Counts a value that is to stand at the path. None if it is one too many, or would stand too deep.
+    /// Counts a value that will be placed at the path. Returns `None` if it exceeds the limit, or would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Option<()> {
         let above = path.matches('/').count();
-        let placed = DEEPEST.checked_sub(above).and_then(|room| self.count(value, room));
+        let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
         if placed.is_none() {
-            self.excess = Some(match self.placed > MOST_PLACED {
-                true => format!("is one too many: they put more than {MOST_PLACED} values in their places"),
+            self.excess = Some(match self.placed > MAX_PLACED {
+                true => format!("exceeds the limit of the patch: it can place at most {MAX_PLACED} values"),
                 false => format!("would nest a value deeper than {DEEPEST} lists and objects"),
             });
         }
         placed
     }
 
-    /// Counts a value and its parts; containers may stand one in another as often as there is room.
-    fn count(&mut self, value: &Json, room: usize) -> Option<()> {
+    /// Counts a value and its parts. `levels_left` is the number of levels that may still nest.
+    fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
-        if self.placed > MOST_PLACED {
+        if self.placed > MAX_PLACED {
             return None;
         }
         match value {
             Json::Object(members) => {
-                let room = room.checked_sub(1)?;
-                members.values().try_for_each(|value| self.count(value, room))
+                let levels_left = levels_left.checked_sub(1)?;
+                members.values().try_for_each(|value| self.count(value, levels_left))
             }
             Json::Array(items) => {
-                let room = room.checked_sub(1)?;
-                items.iter().try_for_each(|value| self.count(value, room))
+                let levels_left = levels_left.checked_sub(1)?;
+                items.iter().try_for_each(|value| self.count(value, levels_left))
             }
             _ => Some(()),
         }
     }
 
-    /// Counts the items of a list that change their places. None if they are too many.
+    /// Counts shifted list items. Returns `None` if they exceed the limit.
     fn shift(&mut self, items: usize) -> Option<()> {
         self.shifted += items;
-        if self.shifted > MOST_SHIFTED {
-            let most = MOST_SHIFTED;
-            self.excess = Some(format!("is one too many: they move the items of lists more than {most} times"));
+        if self.shifted > MAX_SHIFTED {
+            let most = MAX_SHIFTED;
+            self.excess = Some(format!("exceeds the limit of the patch: it can shift list items at most {most} times"));
             return None;
         }
         Some(())
     }
 
-    /// Counts a value that is to be copied, before it is. None if it is too large.
+    /// Counts a value before it is copied. Returns `None` if it exceeds the limit.
     fn copy(&mut self, value: &Json) -> Option<()> {
         pintle_json::to_writer(self, value).ok()
     }
@@ -236,7 +236,7 @@ impl Effort {
 impl io::Write for Effort {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.copied += text.len();
-        match self.copied <= MOST_COPIED {
+        match self.copied <= MAX_COPIED {
             true => Ok(text.len()),
             false => Err(io::ErrorKind::FileTooLarge.into()),
         }
@@ -247,7 +247,7 @@ impl io::Write for Effort {
     }
 }
 
-/// The map or list that holds what a path names, and the last part of the path. The part before the first slash does not count.
+/// Returns the map or list that contains the target of a path, and the last segment. Ignores the text before the first slash.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -284,14 +284,14 @@ fn unescape(part: &str) -> String {
     out
 }
 
-/// The place in a list of this length; a negative index counts from the end.
+/// Parses an index into a list of this length. A negative index counts from the end.
 fn index(part: &str, length: usize) -> Option<usize> {
     let index: i64 = part.parse().ok()?;
     let index = if index < 0 { index + i64::try_from(length).ok()? } else { index };
     usize::try_from(index).ok().filter(|index| *index < length)
 }
 
-/// An absent member of a map is found, as nothing; of a list it is not.
+/// Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a list.
 fn get<'a>(parent: &'a Json, key: &str) -> Option<Option<&'a Json>> {
     match parent {
         Json::Object(members) => Some(members.get(key)),

@@ -2,14 +2,15 @@
 
 use pintle_json::Json;
 
-/// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.
+/// Applies a merge patch: null deletes a member, and a list replaces the old list. Drops the null members of new values, but keeps nulls in
+/// lists.
 pub fn merge(object: &Json, patch: &Json) -> Json {
     let mut merged = object.clone();
-    lay(&mut merged, patch);
+    apply(&mut merged, patch);
     merged
 }
 
-fn lay(object: &mut Json, patch: &Json) {
+fn apply(object: &mut Json, patch: &Json) {
     let (Json::Object(members), Json::Object(patch)) = (&mut *object, patch) else {
         let mut new = patch.clone();
         if !object.is_object() {
@@ -21,7 +22,7 @@ fn lay(object: &mut Json, patch: &Json) {
     for (name, value) in patch {
         match members.get_mut(name) {
             _ if value.is_null() => drop(members.remove(name)),
-            Some(old) if !old.is_null() => lay(old, value),
+            Some(old) if !old.is_null() => apply(old, value),
             _ => {
                 let mut new = value.clone();
                 drop_nulls(&mut new);
@@ -31,7 +32,7 @@ fn lay(object: &mut Json, patch: &Json) {
     }
 }
 
-/// Drops the members that are null, in lists as well.
+/// Drops null members, also of objects in lists.
 pub(super) fn drop_nulls(value: &mut Json) {
     match value {
         Json::Object(members) => {

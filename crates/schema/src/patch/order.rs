@@ -1,12 +1,13 @@
-//! The order of a list that a strategic merge patch has changed.
+//! The order of a list after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// The items of `merged`, which are those of the patch (or of its `$setElementOrder`), in its order, and those of the live list
-/// alone, in the live order, made one: a live item goes first only if both heads were live and it came first there.
+/// Orders the merged items. The items of the patch (or of its `$setElementOrder`) keep their order, and so do the items that are only in
+/// the live list. The two sequences are then merged. A live-only item goes first only if the next item of the other sequence is also in the
+/// live list, and behind it.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -28,13 +29,13 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Where items stand in a list: the first of those that are one.
+/// The indexes of items in a list. For equal items, the first index.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
 }
 
-/// What makes items one: their key as Go prints it, or their value where there is none.
+/// The identity of an item: its key as Go prints it, or its value if the list has no key.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -54,7 +55,7 @@ impl<'a> Places<'a> {
         self.places.get(&identity(item, self.key)?).copied()
     }
 
-    /// Notes where an item stands; false if one like it has been noted.
+    /// Records the index of an item. Returns false if an equal item has been recorded.
     pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
@@ -67,7 +68,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// None for an item that lacks its key: it is like no other.
+/// Returns `None` for an item without its key. It does not equal any other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

@@ -1,10 +1,11 @@
-//! What a strategic patch made of an object, held against its types: in the words in which Go fills its types from a tree.
+//! Type errors in the result of a strategic patch, with the texts of Go's conversion from a tree to a typed object.
 
 use pintle_json::Json;
 
 use crate::{Scalar, Type};
 
-/// The first part of a value that is not what its type asks for. Of what reads itself, such as times, nothing is told.
+/// Returns the error for the first part of a value that does not fit its type. Does not check types with their own unmarshaler, such as
+/// times.
 pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
     match (of, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
@@ -21,7 +22,7 @@ pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
 }
 
 fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
-    let wanted = match scalar {
+    let expected = match scalar {
         Scalar::String => "string",
         Scalar::Bool => "bool",
         Scalar::Int32 => "int32",
@@ -30,15 +31,15 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
         _ => return None,
     };
     let found = shape(found);
-    match (wanted, found) {
+    match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go would take a number for the one character that it stands for, or cut it; both are refused.
-        ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {wanted}")),
-        _ => Some(format!("unrecognized type: {wanted}")),
+        // Go would convert a number to a character, or truncate it. Here, both are errors.
+        ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
+        _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// A value by the kind that Go has for it.
+/// Returns Go's name for the kind of a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",
@@ -59,10 +60,10 @@ mod tests {
     use crate::Schema;
 
     #[test]
-    fn what_a_strategic_patch_makes_of_the_wrong_type_is_told_as_of_a_tree() {
-        let schema = Schema::builtin("v1", "ConfigMap").expect("it is built in");
+    fn strategic_patch_with_wrong_type_reports_a_conversion_error() {
+        let schema = Schema::builtin("v1", "ConfigMap").expect("a built-in kind");
         let live = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "data": {"a": "b"}});
-        for (patch, told) in [
+        for (patch, expected) in [
             (json!({"metadata": {"labels": "x"}}), "cannot restore map from string"),
             (json!({"metadata": {"labels": ["x"]}}), "cannot restore map from slice"),
             (json!({"metadata": {"labels": {"x": 1}}}), "cannot convert int64 to string"),
@@ -77,7 +78,7 @@ mod tests {
             (json!({"binaryData": {"a": 1}}), "cannot restore slice from int64"),
         ] {
             let body = PatchBody::strategic(patch.to_string().as_bytes()).expect("an object");
-            assert_eq!(body.misfit(&live, &schema).as_deref(), Some(told), "{patch}");
+            assert_eq!(body.misfit(&live, &schema).as_deref(), Some(expected), "{patch}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Strategic merge patches, and their directives.
+//! Strategic merge patches and their directives.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Lays a strategic merge patch over an object: maps are merged, lists replaced, or merged by key where the schema says so.
+/// Applies a strategic merge patch: merges maps, and replaces lists or merges them by key, as the schema says.
 ///
 /// # Errors
 ///
-/// Its directives make no sense, or an item of a keyed list lacks its key.
+/// A directive is invalid, or an item of a keyed list lacks its key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
@@ -60,14 +60,14 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
                 Some(Json::String(_) | Json::Number(_) | Json::Bool(_)),
                 value @ (Json::String(_) | Json::Number(_) | Json::Bool(_)),
             ) => value,
-            (_, value) => taken(value),
+            (_, value) => cleaned(value),
         };
         live.insert(name, merged);
     }
     Ok(live)
 }
 
-/// Merges the list in a field by the field's strategy.
+/// Merges a list by the strategy of its field.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
@@ -92,8 +92,8 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     }
     if maps == 0 {
         if deletes {
-            let gone: HashSet<Json> = patch.into_iter().collect();
-            return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
+            let deleted: HashSet<Json> = patch.into_iter().collect();
+            return Ok(live.into_iter().filter(|item| !deleted.contains(item)).collect());
         }
         let mut seen = HashSet::new();
         let merged = live.iter().chain(&patch).filter(|item| seen.insert(*item)).cloned().collect();
@@ -102,7 +102,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     let Some(key) = field.merge.key.as_deref() else {
         return Err(PatchError::Directive(format!("cannot merge lists without merge key for {}", field.name)));
     };
-    let (live, patch) = obey(live, patch, key)?;
+    let (live, patch) = apply_directives(live, patch, key)?;
     let item = match &field.of {
         Type::List(list) => Some(&list.item),
         _ => None,
@@ -117,7 +117,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
                 *old = Json::Object(merge_map(before, new.clone(), item)?);
             }
             _ => {
-                let new = taken(new.clone());
+                let new = cleaned(new.clone());
                 places.note(&new, merged.len());
                 merged.push(new);
             }
@@ -129,17 +129,17 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Does what the `$patch` of the items say, and takes these items out of the patch.
-fn obey(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
+/// Applies the `$patch` directives of the items and removes these items from the patch.
+fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     let mut replace = false;
     for item in patch {
         match item.get(PATCH) {
             None => rest.push(item),
             Some(Json::String(word)) if word == "delete" => {
                 item.get(key).ok_or_else(|| no_key(&item, key))?;
-                gone.push(item);
+                deleted.push(item);
             }
             Some(Json::String(word)) if word == "replace" => replace = true,
             Some(Json::String(word)) if word == "merge" => {
@@ -148,12 +148,12 @@ fn obey(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, 
             Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Map::new()))),
         }
     }
-    let gone = Places::new(&gone, Some(key));
-    live.retain(|old| gone.of(old).is_none());
+    let deleted = Places::new(&deleted, Some(key));
+    live.retain(|old| deleted.of(old).is_none());
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges the lists whose order the patch sets, and takes them out of the patch.
+/// Merges the lists whose order the patch sets, and removes them from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -177,7 +177,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
         let merged = match (&old, &new) {
             (Some(old), Some(new)) => merge_field(old.clone(), new.clone(), of, &name, false)?,
             (Some(old), None) => old.clone(),
-            (None, Some(new)) => match taken(new.clone().into()) {
+            (None, Some(new)) => match cleaned(new.clone().into()) {
                 Json::Array(items) => items,
                 _ => Vec::new(),
             },
@@ -189,7 +189,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
     Ok(())
 }
 
-/// What the patch adds or changes must stand in the order, and in that order.
+/// Checks that the order contains all items that the patch adds or changes, in the sequence of the patch.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
     let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
     let kept = patch.iter().filter(|item| key.is_none() || !deleted(item));
@@ -225,15 +225,15 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// What is new, without the directives in it and without nulls.
-fn taken(mut value: Json) -> Json {
+/// Returns a new value without its directives and nulls.
+fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
-    undirected(value).unwrap_or_default()
+    without_directives(value).unwrap_or_default()
 }
 
-fn undirected(value: Json) -> Option<Json> {
+fn without_directives(value: Json) -> Option<Json> {
     match value {
-        Json::Array(items) => Some(items.into_iter().filter_map(undirected).collect()),
+        Json::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
         Json::Object(members) => {
             if members[PATCH].as_str() == Some("delete") {
                 return None;
@@ -242,7 +242,7 @@ fn undirected(value: Json) -> Option<Json> {
                 name == PATCH || name == RETAIN_KEYS || name.starts_with(DELETE) || name.starts_with(ORDER)
             };
             let members = members.into_iter().filter(|(name, _)| !directive(name));
-            Some(Json::Object(members.filter_map(|(name, value)| Some((name, undirected(value)?))).collect()))
+            Some(Json::Object(members.filter_map(|(name, value)| Some((name, without_directives(value)?))).collect()))
         }
         other => Some(other),
     }

@@ -1,4 +1,4 @@
-//! What is around a message: the kind that it is of, and, in a watch, the event.
+//! The envelope of a message, which names its kind, and the frame of a watch event.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::marshal::message;
 use super::wire::{bytes, length, nested};
 use crate::Schema;
 
-/// What a body in protobuf begins with.
+/// The first bytes of a body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// What follows the message: two empty texts, for codings that nobody uses.
+/// The end of the envelope: an empty content encoding and content type, which nothing uses.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An object as a message, with the kind that its envelope names.
+/// An encoded object, with the kind for its envelope.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
     /// `version` or `group/version`.
@@ -28,22 +28,23 @@ pub struct Enveloped {
 }
 
 impl Enveloped {
-    /// A document of one of the built-in kinds, which names its own.
+    /// Encodes a document of a built-in kind, which the document names.
     ///
     /// # Errors
     ///
-    /// It is of no such kind, or does not fit it.
+    /// The kind is not built in, or the document does not fit it.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
         let version = if api_version.is_empty() { "v1" } else { api_version };
-        let schema = Schema::builtin(version, kind)
-            .ok_or_else(|| Error::custom(format!("no kind {kind:?} of {api_version:?} is known in protobuf")))?;
+        let schema = Schema::builtin(version, kind).ok_or_else(|| {
+            Error::custom(format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))
+        })?;
         let message = message(schema.root(), &serde_json::to_vec(document)?)?.into();
         Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     pub fn body(&self) -> Vec<u8> {
         let mut body = begin(&self.api_version, &self.kind, self.message.len());
         body.extend_from_slice(&self.message);
@@ -51,7 +52,7 @@ impl Enveloped {
         body
     }
 
-    /// The frame of an event: four bytes that say how long it is, and a message with the event and the whole body.
+    /// Returns the frame of a watch event: its length in four bytes, and a message with the event type and the whole body.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -69,10 +70,10 @@ impl Enveloped {
     }
 }
 
-/// How many bytes a frame of a watch begins with that say how long it is.
+/// The size of the length at the start of a watch frame, in bytes.
 pub const LENGTH: usize = 4;
 
-/// What comes before a message of that length.
+/// Returns the bytes before a message of this length.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -83,7 +84,7 @@ fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     head
 }
 
-/// What a list begins with: before its first byte it has to be known how long all of its items are.
+/// The envelope of a list. Its first bytes depend on the total length of all items.
 #[derive(Debug)]
 pub struct ListEnvelope {
     metadata: Vec<u8>,
@@ -91,9 +92,11 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
+    /// Creates the envelope of a list with this metadata.
+    ///
     /// # Errors
     ///
-    /// `metadata` are not those of a list.
+    /// `metadata` is not the metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
@@ -101,14 +104,14 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// An item will follow.
+    /// Adds the length of an item that will follow.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
     }
 
-    /// What comes before the items.
+    /// Returns the bytes before the items.
     pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
@@ -120,6 +123,6 @@ impl ListEnvelope {
         bytes(2, item, to);
     }
 
-    /// What follows the items.
+    /// The bytes after the items.
     pub const END: [u8; 4] = END;
 }

@@ -1,7 +1,7 @@
-//! Encodes an object into protobuf from its JSON.
+//! Encodes the JSON of an object into protobuf.
 //!
-//! The message is the one that Go makes of the same object: its fields come in the order of their numbers, those that are no
-//! pointers also where they are empty, and the entries of maps in the order of their keys.
+//! The message equals Go's encoding of the same object. Fields are in the order of their numbers, and fields that are not pointers are
+//! present even if empty. The entries of maps are in the order of their keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,11 +19,11 @@ use super::wire::{bytes, fixed64, nested, varint};
 use crate::sink::Name;
 use crate::{Field, MapType, Scalar, Struct, Type, Union};
 
-/// The message of an object of that type, which is the type of a built-in struct.
+/// Encodes an object whose type is a built-in struct.
 ///
 /// # Errors
 ///
-/// A value of another type than the field is of.
+/// A value does not have the type of its field.
 pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
@@ -31,7 +31,7 @@ pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(to)
 }
 
-/// The fields of a struct, without what is around them.
+/// Encodes the fields of a struct, without the tag and length of a message.
 struct MessageWriter<'a> {
     of: &'a Struct,
     to: &'a mut Vec<u8>,
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.of.name)
     }
 
-    /// The fields are encoded as they come, and then put into their order.
+    /// Encodes the fields in the order of the input, and then sorts them.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.of.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The fields of a struct that are there, and where each is among the bytes.
+/// The encoded fields of a struct, with the range of each in the bytes.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -75,12 +75,11 @@ struct Encoded<'a> {
 }
 
 impl Encoded<'_> {
-    /// Nothing of it.
-    fn none(of: &Struct) -> Encoded<'_> {
+    fn empty(of: &Struct) -> Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends these fields, whose numbers are the same above `depth`. What Go embeds is a message of its own.
+    /// Appends these fields, whose numbers agree above `depth`. An embedded Go struct is a message of its own.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +96,7 @@ impl Encoded<'_> {
     }
 }
 
-/// What Go writes of a field that was never set.
+/// Appends what Go writes for a field that was never set.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -107,7 +106,7 @@ fn absent(field: &Field, to: &mut Vec<u8>) {
 fn zero(number: u32, of: &Type, to: &mut Vec<u8>) {
     match of {
         Type::List(_) | Type::Map(_) | Type::Scalar(Scalar::Bytes) => (),
-        Type::Struct { of, .. } => nested(number, to, |to| Encoded::none(of).write(&of.numbered, 0, to)),
+        Type::Struct { of, .. } => nested(number, to, |to| Encoded::empty(of).write(&of.numbered, 0, to)),
         Type::Scalar(Scalar::Bool | Scalar::Int32 | Scalar::Int64) => varint(number, 0, to),
         Type::Scalar(Scalar::Number) => fixed64(number, 0, to),
         Type::Scalar(Scalar::Quantity | Scalar::ResourceQuantity) => nested(number, to, |to| bytes(1, b"0", to)),
@@ -135,7 +134,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// A value under its number: nothing of a null, each item of a list.
+/// Encodes a value under a field number. A null has no encoding, and each item of a list has its own field.
 struct Put<'a> {
     number: u32,
     of: &'a Type,
@@ -158,19 +157,19 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
 }
 
 impl Put<'_> {
-    /// The error for a value that no value of this type is.
-    fn unfit<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
+    /// Returns the error for a value that does not have this type.
+    fn wrong_type<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
         E::invalid_type(found, self)
     }
 
-    /// The entries of a map: the key is field 1, the value field 2.
+    /// Encodes the entries of a map: the key is field 1, the value field 2.
     fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // A list cannot be the value of a map, so it stands in a message of its own.
+                // The value of a map cannot be a repeated field, so a list gets a message of its own.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }
@@ -198,7 +197,7 @@ fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut s
         if seq.next_element_seed(Put { number, of, to })?.is_none() {
             return Ok(());
         }
-        // A null among them.
+        // The item is null.
         if to.len() == start {
             zero(number, of, to);
         }
@@ -220,7 +219,7 @@ impl<'de> Visitor<'de> for Put<'_> {
         match self.of {
             Type::Scalar(Scalar::Bool) => varint(self.number, value.into(), self.to),
             Type::Union(Union::Bool) => nested(self.number, self.to, |to| varint(1, value.into(), to)),
-            _ => return Err(self.unfit(Unexpected::Bool(value))),
+            _ => return Err(self.wrong_type(Unexpected::Bool(value))),
         }
         Ok(())
     }
@@ -230,7 +229,7 @@ impl<'de> Visitor<'de> for Put<'_> {
             Type::Scalar(Scalar::Int32 | Scalar::Int64) => varint(self.number, value, self.to),
             Type::Scalar(Scalar::Number) => fixed64(self.number, (value as f64).to_bits(), self.to),
             Type::Scalar(Scalar::IntOrString) => int_or_string(self.number, 0, value, "", self.to),
-            _ => return Err(self.unfit(Unexpected::Signed(value))),
+            _ => return Err(self.wrong_type(Unexpected::Signed(value))),
         }
         Ok(())
     }
@@ -245,13 +244,13 @@ impl<'de> Visitor<'de> for Put<'_> {
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         match self.of {
             Type::Scalar(Scalar::Number) => fixed64(self.number, value.to_bits(), self.to),
-            _ => return Err(self.unfit(Unexpected::Float(value))),
+            _ => return Err(self.wrong_type(Unexpected::Float(value))),
         }
         Ok(())
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        let Type::Scalar(scalar) = self.of else { return Err(self.unfit(Unexpected::Str(text))) };
+        let Type::Scalar(scalar) = self.of else { return Err(self.wrong_type(Unexpected::Str(text))) };
         let time = || text.parse::<Timestamp>().map(Timestamp::as_nanosecond).map_err(E::custom);
         match scalar {
             Scalar::String => bytes(self.number, text.as_bytes(), self.to),
@@ -262,7 +261,7 @@ impl<'de> Visitor<'de> for Put<'_> {
             Scalar::IntOrString => int_or_string(self.number, 1, 0, text, self.to),
             Scalar::Time => timestamp(self.number, time()?.div_euclid(1_000_000_000) * 1_000_000_000, self.to),
             Scalar::MicroTime => timestamp(self.number, time()?.div_euclid(1_000) * 1_000, self.to),
-            _ => return Err(self.unfit(Unexpected::Str(text))),
+            _ => return Err(self.wrong_type(Unexpected::Str(text))),
         }
         Ok(())
     }
@@ -277,7 +276,7 @@ impl<'de> Visitor<'de> for Put<'_> {
             Type::Union(Union::Strings) => {
                 nested(self.number, self.to, |to| items(2, &Type::Scalar(Scalar::String), to, seq))
             }
-            _ => Err(self.unfit(Unexpected::Seq)),
+            _ => Err(self.wrong_type(Unexpected::Seq)),
         }
     }
 
@@ -305,7 +304,7 @@ impl Put<'_> {
                 let of = of.clone();
                 self.entries(&of, map)
             }
-            // A union is a message with a field for each of its cases.
+            // A union is a message with one field per case.
             Type::Union(union) => nested(self.number, self.to, |to| {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
                 if *union == Union::Bool {
@@ -314,7 +313,7 @@ impl Put<'_> {
                 let number = if *union == Union::Bool { 2 } else { 1 };
                 Put { number, of: &schema, to }.members(map)
             }),
-            _ => Err(self.unfit(Unexpected::Map)),
+            _ => Err(self.wrong_type(Unexpected::Map)),
         }
     }
 }
@@ -326,13 +325,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_comes_as_a_map_is_a_number() {
+    fn number_passed_as_a_map_is_encoded() {
         let written = |scalar: Scalar, text: &str| {
             let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
             let members = MapDeserializer::<_, serde::de::value::Error>::new(members);
             let mut to = Vec::new();
             let put = Put { number: 1, of: &Type::Scalar(scalar), to: &mut to };
-            put.take(MapOrNumber::looked_at(members, true)?).map(|()| to)
+            put.take(MapOrNumber::peek(members, true)?).map(|()| to)
         };
         assert_eq!(written(Scalar::Int32, "7"), Ok(vec![0x08, 7]));
         assert_eq!(written(Scalar::Number, "1.50"), Ok([&[0x09][..], &1.5_f64.to_le_bytes()].concat()));

@@ -1,4 +1,4 @@
-//! What client-go 0.36 writes in protobuf, beside what it writes of the same object in JSON; and that what is written is read.
+//! Protobuf written by client-go 0.36 with the JSON of the same object, and round trips.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Go's bytes are read into that object, and made of it.
+/// Checks that Go's bytes decode to the object, and that the object encodes to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -21,7 +21,7 @@ fn check(body: &str, object: Json) {
 }
 
 #[test]
-fn a_map_of_texts_and_one_of_bytes() {
+fn string_and_bytes_maps_match_client_go() {
     check(
         concat!(
             "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEjUKIQoBYRIAGgFkIgAqADIAOABCAFoFCgF4EgBaBgoBeRIBehIGCgFrEgF2GggKAWISAwAB",
@@ -32,7 +32,7 @@ fn a_map_of_texts_and_one_of_bytes() {
 }
 
 #[test]
-fn embedded_structs_pointers_to_zero_and_numbers_or_texts() {
+fn embedded_structs_and_zero_pointers_match_client_go() {
     check(
         concat!(
             "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50EvQBChkKAXcSABoAIgAqADIAOABCCAiA4s+qBhAAEsgBCAASCAoGCgFhEgFiGpwB",
@@ -45,17 +45,17 @@ fn embedded_structs_pointers_to_zero_and_numbers_or_texts() {
 }
 
 #[test]
-fn what_stands_where_something_else_should_is_not_told_byte_by_byte() {
+fn wire_type_error_does_not_quote_the_bytes() {
     let (mut map, mut body) = (Vec::new(), b"k8s\0".to_vec());
     bytes(4, &[0xff; 1 << 20], &mut map);
     bytes(2, &map, &mut body);
     let error = decode(&body, EXPECTED).unwrap_err();
-    assert!(error.ends_with("a run of bytes stands where a number should"), "{}", &error[..error.len().min(100)]);
+    assert!(error.ends_with("found a byte string, expected a number"), "{}", &error[..error.len().min(100)]);
     assert!(error.len() < 200, "{}", error.len());
 }
 
 #[test]
-fn times_in_microseconds() {
+fn micro_time_matches_client_go() {
     check(
         concat!(
             "azhzAAofChZjb29yZGluYXRpb24uazhzLmlvL3YxEgVMZWFzZRImChEKAWwSABoAIgAqADIAOABCABIRCgAQDyILCIDiz6oGEICU",
@@ -66,7 +66,7 @@ fn times_in_microseconds() {
 }
 
 #[test]
-fn negative_numbers() {
+fn negative_number_matches_client_go() {
     check(
         "azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxINCP///////////wESABoAIgA=",
         json!({"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-1,"preconditions":{}}),
@@ -74,7 +74,7 @@ fn negative_numbers() {
 }
 
 #[test]
-fn lists_as_the_values_of_maps() {
+fn map_of_lists_matches_client_go() {
     check(
         concat!(
             "azhzAAonChhhdXRoZW50aWNhdGlvbi5rOHMuaW8vdjESC1Rva2VuUmV2aWV3EjYKEAoAEgAaACIAKgAyADgAQgASAgoAGh4IABIY",
@@ -85,16 +85,16 @@ fn lists_as_the_values_of_maps() {
 }
 
 #[test]
-fn a_body_that_names_no_kind_is_of_the_one_that_is_expected() {
+fn body_without_kind_has_the_expected_kind() {
     let named = |body: &str| decode(&STANDARD.decode(body).unwrap(), EXPECTED).unwrap();
     let expected = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "b"}});
     assert_eq!(named("azhzAAoECgASABIFCgMKAWIaACIA"), expected);
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// What kube-apiserver 1.36 answers.
+/// Recorded from kube-apiserver 1.36.
 #[test]
-fn a_status_and_what_a_server_tells_of_itself() {
+fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [
         (
             "azhzAAoMCgJ2MRIGU3RhdHVzElEKBgoAEgAaABIHRmFpbHVyZRoZY29uZmlnbWFwcyAienoiIG5vdCBmb3VuZCIITm90Rm91bmQqFgoCenoSABoKY29uZmlnbWFwcygAMgAwlAMaACIA",
@@ -118,7 +118,7 @@ fn a_status_and_what_a_server_tells_of_itself() {
 }
 
 #[test]
-fn the_cases_of_a_union_and_json_of_any_shape_are_messages() {
+fn unions_and_json_values_round_trip() {
     let definition = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
         "metadata": {"name": "x", "creationTimestamp": "1969-12-31T23:59:59Z"},
         "spec": {"group": "g", "names": {"plural": "p", "kind": "K"}, "scope": "Cluster", "versions": [{"name": "v1", "served": true,
@@ -131,7 +131,7 @@ fn the_cases_of_a_union_and_json_of_any_shape_are_messages() {
 }
 
 #[test]
-fn a_list_begins_with_its_length_and_a_frame_with_its_own() {
+fn list_and_watch_frame_have_the_right_length() {
     let config_map = |name: &str| {
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": {"k": "v".repeat(200)}});
         Enveloped::document(&object).unwrap()
@@ -140,14 +140,14 @@ fn a_list_begins_with_its_length_and_a_frame_with_its_own() {
     let frame = one.frame("ADDED");
     assert_eq!(frame[..4], u32::try_from(frame.len() - 4).unwrap().to_be_bytes());
     assert_eq!(frame[4..11], *b"\x0a\x05ADDED");
-    assert!(frame.ends_with(&one.body()), "the whole body is within");
+    assert!(frame.ends_with(&one.body()), "the frame contains the whole body");
     let mut list = ListEnvelope::new(&json!({"resourceVersion": "7"})).unwrap();
     let items = [one, config_map("b")].map(|item| item.message);
     items.iter().for_each(|item| list.announce(item));
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // A message of one field is as long as it says, with nothing behind it.
+    // The message of the list ends directly before the end of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -155,7 +155,7 @@ fn a_list_begins_with_its_length_and_a_frame_with_its_own() {
 }
 
 #[test]
-fn what_does_not_fit_its_type_is_an_error_that_says_what_was_expected() {
+fn wrong_type_error_names_the_expected_type() {
     for (data, expected) in [(json!("x"), "Map"), (json!({"a": 1}), "String"), (json!({"a": {}}), "String")] {
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": data});
         let error = Enveloped::document(&object).unwrap_err().to_string();
@@ -166,7 +166,7 @@ fn what_does_not_fit_its_type_is_an_error_that_says_what_was_expected() {
 }
 
 #[test]
-fn a_message_that_comes_again_is_read_into_the_earlier_and_an_empty_field_empties() {
+fn repeated_message_is_merged_and_empty_field_clears() {
     let of = |parts: &[Json]| {
         let schema = Schema::builtin("v1", "Pod").unwrap();
         let message = parts
@@ -181,7 +181,7 @@ fn a_message_that_comes_again_is_read_into_the_earlier_and_an_empty_field_emptie
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(of(&[first, second]));
-    // All that is plain comes each time, empty or not.
+    // Fields that are not pointers are present each time, empty or not.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -190,14 +190,14 @@ fn a_message_that_comes_again_is_read_into_the_earlier_and_an_empty_field_emptie
     );
 }
 
-/// An object as it is once it has been read.
+/// Returns the object in its decoded form.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
     schema.read(object).unwrap().object
 }
 
-/// A value of that type, with anything in it that such a value can have.
+/// Generates a value of the type, using everything that such a value can contain.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -215,7 +215,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     let schema = || crate::named("apiextensions.JSONSchemaProps");
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
     match of {
-        // Protobuf does not tell an empty list from none.
+        // Protobuf does not distinguish an empty list from an absent one.
         Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
             Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
@@ -243,7 +243,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { of, .. } => {
-            // Half of the fields of the object, and few of those far within: schemas hold schemas in a dozen of them.
+            // Half of the fields of the object, and fewer at deeper levels, because JSON schemas nest in a dozen fields.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = of.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -260,16 +260,16 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
 }
 
 #[test]
-fn what_is_no_message_is_an_error_that_says_why() {
+fn invalid_body_error_gives_the_reason() {
     let error = |body: &[u8]| decode(body, ("", "")).unwrap_err();
     assert!(error(b"{}").contains("magic"), "{}", error(b"{}"));
-    assert!(error(b"k8s\0").contains("nothing"), "{}", error(b"k8s\0"));
+    assert!(error(b"k8s\0").contains("envelope is empty"), "{}", error(b"k8s\0"));
     assert!(error(b"k8s\0\x12\0").contains("no kind"), "{}", error(b"k8s\0\x12\0"));
     assert!(error(b"k8s\0\x0a\xff").contains("too early"), "{}", error(b"k8s\0\x0a\xff"));
 }
 
 #[test]
-fn a_message_and_the_json_in_it_nest_no_deeper_than_json() {
+fn messages_and_embedded_json_have_the_nesting_limit() {
     let root = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
     let definition = |names: &[&str], inner: Vec<u8>| {
         let around = ["spec", "versions", "schema", "openAPIV3Schema"];
@@ -277,7 +277,7 @@ fn a_message_and_the_json_in_it_nest_no_deeper_than_json() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The object, its spec, the versions, one of them, and its schema.
+    // The levels around the schema: the object, its spec, the versions, one version, and the schema itself.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -289,11 +289,11 @@ fn a_message_and_the_json_in_it_nest_no_deeper_than_json() {
     assert_eq!(lists(DEEPEST - around - 1).map(drop), Ok(()));
     for definition in [nots(DEEPEST - around + 1), lists(DEEPEST - around)] {
         let error = definition.unwrap_err();
-        assert!(error.ends_with("it is nested too deeply"), "{error}");
+        assert!(error.ends_with("the body is nested too deeply"), "{error}");
     }
 }
 
-/// The message in the first of these fields of a message, that in the second of that one, and so on.
+/// Wraps `inner` in one message per field name.
 fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let of = if let Type::List(list) = of { &list.item } else { of };
     let [name, names @ ..] = names else { return inner };
@@ -304,7 +304,7 @@ fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn lengths_of_time_are_written_as_go_writes_them() {
+fn durations_are_formatted_as_in_go() {
     let second = 1_000_000_000;
     for (nanoseconds, expected) in [
         (0, "0s"),
@@ -325,7 +325,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn what_is_written_of_an_object_is_read_again(seed in any::<u64>()) {
+    fn encoded_object_decodes_to_itself(seed in any::<u64>()) {
         let mut random = fastrand::Rng::with_seed(seed);
         for (version, kind) in crate::builtin_kinds() {
             let schema = Schema::builtin(version, kind).unwrap();
@@ -335,7 +335,7 @@ proptest! {
             let object = normalised(object);
             let body = Enveloped::document(&object).unwrap().body();
             prop_assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), object.clone(), "{} {}", version, kind);
-            // The order of the members does not count.
+            // The order of the members does not matter.
             let mut members: Vec<_> = object.as_object().unwrap().iter().collect();
             random.shuffle(&mut members);
             let members = members.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
@@ -348,13 +348,13 @@ proptest! {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-        let _refused = decode(&bytes, EXPECTED);
-        // A body that is right up to some place, and anything from there on.
+    fn arbitrary_bytes_do_not_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        let _result = decode(&bytes, EXPECTED);
+        // A valid body up to some position, followed by arbitrary bytes.
         let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
         body.truncate(at);
         body.extend(bytes);
-        let _refused = decode(&body, EXPECTED);
+        let _result = decode(&body, EXPECTED);
     }
 }
 

@@ -10,12 +10,12 @@ use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
 use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
 
-/// Reads a body into the object that it stands for, `apiVersion` and `kind` included. Where it does not name them, they are those
-/// that are expected. The error says what is wrong with it.
+/// Decodes a body into its object, including `apiVersion` and `kind`. If the body does not name them, the expected ones are used. The error
+/// is a message.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
-    let envelope = body.strip_prefix(MAGIC).ok_or("it does not begin with the magic bytes of protobuf")?;
+    let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
-        return Err("there is nothing in it".into());
+        return Err("the envelope is empty".into());
     }
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in WireFields::of(envelope) {
@@ -38,11 +38,11 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Delete options go by the group of what is deleted.
+    // Delete options have the group of the object to delete.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
-        .ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
-    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
+        .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
+    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is not a message")) };
     let mut object = Map::new();
     MessageReader::of(of).read(raw, &mut object, inside(DEEPEST)?)?;
     object.insert("apiVersion", api_version.into());
@@ -50,13 +50,13 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// A message, or one within it whose fields belong to the object around it, since Go embeds them.
+/// A message, or a nested message whose fields belong to the enclosing object because Go embeds the struct.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The places of its fields, in the order of their numbers.
+    /// The indexes of its fields, in the order of their numbers.
     fields: &'a [usize],
-    /// How many messages are around it that belong to the same object.
+    /// The number of enclosing messages that belong to the same object.
     around: usize,
 }
 
@@ -65,8 +65,8 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`, in which so many lists and objects may stand one in another.
-    fn read(self, bytes: &[u8], object: &mut Map, room: usize) -> Result<(), String> {
+    /// Reads the fields into `object`. `levels_left` is the number of levels that may still nest.
+    fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
             let found = self.numbered(number);
@@ -74,15 +74,15 @@ impl<'a> MessageReader<'a> {
                 [] => (),
                 [at] if self.number(*at).len() == found.around => {
                     let field = &self.of.fields[*at];
-                    put(field, content, object, room).map_err(|why| format!("{}: {why}", field.name))?;
+                    put(field, content, object, levels_left).map_err(|why| format!("{}: {why}", field.name))?;
                 }
-                _ => found.read(as_bytes(content)?, object, room)?,
+                _ => found.read(as_bytes(content)?, object, levels_left)?,
             }
         }
         Ok(())
     }
 
-    /// The field of that number, or the message under it.
+    /// Returns the field with this number, or the embedded message under it.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -95,17 +95,17 @@ impl<'a> MessageReader<'a> {
     }
 }
 
-fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> Result<(), String> {
+fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usize) -> Result<(), String> {
     match &field.of {
         Type::List(list) => {
-            let item = value(content, &list.item, inside(room)?)?;
+            let item = value(content, &list.item, inside(levels_left)?)?;
             match object.get_mut(&field.name) {
                 Some(Json::Array(items)) => items.push(item),
                 _ => drop(object.insert(field.name.clone(), vec![item].into())),
             }
         }
         Type::Map(map) => {
-            let (key, item) = entry(as_bytes(content)?, &map.value, inside(room)?)?;
+            let (key, item) = entry(as_bytes(content)?, &map.value, inside(levels_left)?)?;
             match object.get_mut(&field.name) {
                 Some(Json::Object(entries)) => drop(entries.insert(key, item)),
                 _ => drop(object.insert(field.name.clone(), Map::from_iter([(key, item)]).into())),
@@ -113,15 +113,15 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
         }
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
-                // A message that comes again is read into what is there.
-                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(room)?);
+                // A repeated message is merged into the earlier one.
+                return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
-            let value = value(content, of, room)?;
-            // Go puts every plain field on the wire, also where JSON would leave it out.
+            let value = value(content, of, levels_left)?;
+            // Go encodes every field that is not a pointer, even if JSON omits it.
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // In these messages is one field, which did not come again.
+                // These messages have one field. If it is absent, the earlier value stays.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -130,8 +130,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, room: usize) -> 
     Ok(())
 }
 
-/// An entry of a map: the key is field 1, the value field 2.
-fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String> {
+/// Decodes an entry of a map: the key is field 1, the value field 2.
+fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
         match field? {
@@ -141,61 +141,61 @@ fn entry(bytes: &[u8], of: &Type, room: usize) -> Result<(String, Json), String>
         }
     }
     let value = match (found, of) {
-        // A list cannot be the value of a map, so it stands in a message of its own.
+        // The value of a map cannot be a repeated field, so a list has a message of its own.
         (Some(content), Type::List(list)) => {
-            let room = inside(room)?;
-            let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, room));
+            let levels_left = inside(levels_left)?;
+            let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
             Json::Array(items.collect::<Result<_, _>>()?)
         }
-        (Some(content), of) => value(content, of, room)?,
+        (Some(content), of) => value(content, of, levels_left)?,
         (None, Type::Scalar(Scalar::String | Scalar::Bytes)) => "".into(),
         (None, _) => Json::Null,
     };
     Ok((key, value))
 }
 
-fn value(content: WireValue<'_>, of: &Type, room: usize) -> Result<Json, String> {
+fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, String> {
     match of {
-        Type::Scalar(scalar) => scalar_value(content, *scalar, room),
+        Type::Scalar(scalar) => scalar_value(content, *scalar, levels_left),
         Type::Struct { of, .. } => {
             let mut object = Map::new();
-            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(room)?)?;
+            MessageReader::of(of).read(as_bytes(content)?, &mut object, inside(levels_left)?)?;
             Ok(Json::Object(object))
         }
-        Type::Any => embedded(content, room),
-        Type::Union(union) => union_value(content, *union, room),
+        Type::Any => embedded(content, levels_left),
+        Type::Union(union) => union_value(content, *union, levels_left),
         Type::List(_) | Type::Map(_) => Err("a list within a list".into()),
     }
 }
 
-/// JSON in a message of its own.
-fn embedded(content: WireValue<'_>, room: usize) -> Result<Json, String> {
+/// Decodes JSON in a message of its own.
+fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
         return Ok(Json::Null);
     }
     let value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
-    if fits(&value, room) { Ok(value) } else { Err(too_deep()) }
+    if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Whether no more lists and objects than that stand one in another.
-fn fits(value: &Json, room: usize) -> bool {
+/// Whether a value nests at most `levels_left` lists and objects.
+fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
-        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
-        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),
+        Json::Object(members) => levels_left > 0 && members.values().all(|value| fits(value, levels_left - 1)),
         _ => true,
     }
 }
 
-fn inside(room: usize) -> Result<usize, String> {
-    room.checked_sub(1).ok_or_else(too_deep)
+fn inside(levels_left: usize) -> Result<usize, String> {
+    levels_left.checked_sub(1).ok_or_else(too_deep)
 }
 
 fn too_deep() -> String {
-    "it is nested too deeply".into()
+    "the body is nested too deeply".into()
 }
 
-fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<Json, String> {
+fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> Result<Json, String> {
     Ok(match scalar {
         Scalar::String => text(as_bytes(content)?)?.into(),
         Scalar::Bytes => STANDARD.encode(as_bytes(content)?).into(),
@@ -213,24 +213,24 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, room: usize) -> Result<J
         },
         Scalar::Time => timestamp(content)?.map_or(Json::Null, |time| Time(time).to_string().into()),
         Scalar::MicroTime => timestamp(content)?.map_or(Json::Null, |time| MicroTime(time).to_string().into()),
-        Scalar::Raw => embedded(content, room)?,
+        Scalar::Raw => embedded(content, levels_left)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }
 
-/// A union is a message with a field for each of its cases.
-fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json, String> {
+/// Decodes a union, which is a message with one field per case.
+fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
-        return value(content, &schema, room);
+        return value(content, &schema, levels_left);
     }
     let others = WireFields::of(as_bytes(content)?)
         .filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
-        Union::Bool => scalar_value(field?.1, Scalar::Bool, room),
-        Union::List => value(field?.1, &schema, inside(room)?),
-        Union::Strings => scalar_value(field?.1, Scalar::String, room),
+        Union::Bool => scalar_value(field?.1, Scalar::Bool, levels_left),
+        Union::List => value(field?.1, &schema, inside(levels_left)?),
+        Union::Strings => scalar_value(field?.1, Scalar::String, levels_left),
     });
     match union {
         Union::Bool => values.next().unwrap_or(Ok(Json::Bool(false))),
@@ -238,7 +238,7 @@ fn union_value(content: WireValue<'_>, union: Union, room: usize) -> Result<Json
     }
 }
 
-/// An empty message stands for no time at all.
+/// Decodes a time. An empty message means no time.
 fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     if as_bytes(content)?.is_empty() {
         return Ok(None);
@@ -248,7 +248,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// As Go writes lengths of time: `1h0m0s`, `1.5s`, `500ms`.
+/// Formats a duration as Go does: `1h0m0s`, `1.5s`, `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -269,7 +269,7 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// The last field of that number in a message.
+/// Returns the last field with this number in a message.
 fn part(content: WireValue<'_>, number: u32) -> Result<Option<WireValue<'_>>, String> {
     let mut found = None;
     for field in WireFields::of(as_bytes(content)?) {
@@ -292,20 +292,20 @@ fn integer_part(content: WireValue<'_>, number: u32) -> Result<i64, String> {
 fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     match content {
         WireValue::Bytes(bytes) => Ok(bytes),
-        other => Err(format!("{} stands where bytes should", other.wire_type())),
+        other => Err(format!("found {}, expected bytes", other.wire_type())),
     }
 }
 
-/// Negative numbers of 32 bits are as long on the wire as those of 64.
+/// Decodes an integer. A negative 32-bit number is as long on the wire as a 64-bit number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),
-        other => Err(format!("{} stands where a number should", other.wire_type())),
+        other => Err(format!("found {}, expected a number", other.wire_type())),
     }
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a text is not UTF-8".into())
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a string is not UTF-8".into())
 }
 
 fn is_zero(value: &Json) -> bool {

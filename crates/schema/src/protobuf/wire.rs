@@ -1,35 +1,35 @@
-//! The wire format of protobuf, one field at a time: how it is written, and how it is read.
+//! Reads and writes the fields of the protobuf wire format.
 
-/// Appends a whole number; one of 32 bits is as long as one of 64.
+/// Appends an integer field. A number of 32 bits takes as many bytes as one of 64 bits.
 pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
     tag(number, 0, to);
     digits(value.cast_unsigned(), to);
 }
 
-/// Appends eight bytes.
+/// Appends a field of eight bytes.
 pub(super) fn fixed64(number: u32, bits: u64, to: &mut Vec<u8>) {
     tag(number, 1, to);
     to.extend_from_slice(&bits.to_le_bytes());
 }
 
-/// Appends bytes, or a text.
+/// Appends a bytes or string field.
 pub(super) fn bytes(number: u32, bytes: &[u8], to: &mut Vec<u8>) {
     length(number, bytes.len(), to);
     to.extend_from_slice(bytes);
 }
 
-/// Appends what comes before so many bytes.
+/// Appends the tag and the length of a field with content.
 pub(super) fn length(number: u32, length: usize, to: &mut Vec<u8>) {
     tag(number, 2, to);
     digits(length as u64, to);
 }
 
-/// Appends the message that `write` appends.
+/// Appends a message field. `write` appends its content.
 pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // How long it is comes before it, but is known only now.
+    // The length precedes the content but is known only now.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -41,7 +41,7 @@ fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
     digits(u64::from(number) << 3 | wire_type, to);
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, the lowest first.
 fn digits(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -50,7 +50,7 @@ fn digits(mut value: u64, to: &mut Vec<u8>) {
     to.push(value as u8);
 }
 
-/// A field as it stands on the wire.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WireValue<'a> {
     Varint(u64),
@@ -60,18 +60,18 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// What it is, for errors: what it says may be long.
+    /// Describes the wire type for errors. The value itself may be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",
-            Self::Fixed64(_) => "a number of 64 bits",
-            Self::Fixed32(_) => "a number of 32 bits",
-            Self::Bytes(_) => "a run of bytes",
+            Self::Fixed64(_) => "a 64-bit number",
+            Self::Fixed32(_) => "a 32-bit number",
+            Self::Bytes(_) => "a byte string",
         }
     }
 }
 
-/// The fields of a message, in the order of the wire.
+/// An iterator over the fields of a message, in wire order. It ends after an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireFields<'a> {
     rest: &'a [u8],
@@ -84,7 +84,7 @@ impl<'a> WireFields<'a> {
 
     fn field(&mut self) -> Result<(u32, WireValue<'a>), String> {
         let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).map_err(|_| format!("{} is no field number", tag >> 3))?;
+        let number = u32::try_from(tag >> 3).map_err(|_| format!("invalid field number {}", tag >> 3))?;
         let content = match tag & 7 {
             0 => WireValue::Varint(self.varint()?),
             1 => WireValue::Fixed64(u64::from_le_bytes(self.array()?)),
@@ -93,7 +93,7 @@ impl<'a> WireFields<'a> {
                 WireValue::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
             }
             5 => WireValue::Fixed32(u32::from_le_bytes(self.array()?)),
-            other => return Err(format!("field {number} is of the unknown wire type {other}")),
+            other => return Err(format!("field {number} has the unknown wire type {other}")),
         };
         Ok((number, content))
     }
@@ -107,7 +107,7 @@ impl<'a> WireFields<'a> {
                 return Ok(value);
             }
         }
-        Err("a number is longer than ten bytes".into())
+        Err("a varint is longer than ten bytes".into())
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
@@ -126,7 +126,6 @@ impl<'a> WireFields<'a> {
 impl<'a> Iterator for WireFields<'a> {
     type Item = Result<(u32, WireValue<'a>), String>;
 
-    /// After an error there is nothing more to read.
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;

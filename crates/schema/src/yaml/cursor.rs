@@ -1,6 +1,6 @@
-//! A place in a YAML text.
+//! A cursor over a YAML text.
 
-/// Where something is. Lines and columns begin with 0; columns and indices count characters.
+/// A position. Lines and columns start at 0. Columns and indexes count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) index: usize,
@@ -8,50 +8,50 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// Why a text is not YAML: libyaml's words, which Go reports.
+/// Why a text is not YAML, in libyaml's words. Go reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct YamlFault {
+pub(super) struct YamlError {
     problem: String,
-    /// The line that Go names; 0 for none.
+    /// The line that Go reports; 0 if it reports none.
     line: usize,
 }
 
-impl YamlFault {
-    /// A fault of the scanner at `at`, in something that began at `context`. As in Go, a fault in the first line has no line, unless what
-    /// it is in began later.
+impl YamlError {
+    /// A scanner error at `at`, in a construct that began at `context`. As in Go, an error in the first line has no line number, unless the
+    /// construct began later.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// A fault of the parser at a token, in something that began at `context`.
+    /// A parser error at a token, in a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// A fault without a place.
+    /// An error without a position.
     pub(super) fn plain(problem: impl Into<String>) -> Self {
         Self { problem: problem.into(), line: 0 }
     }
 }
 
-impl From<YamlFault> for String {
-    fn from(fault: YamlFault) -> Self {
-        match fault.line {
-            0 => fault.problem,
-            line => format!("line {line}: {}", fault.problem),
+impl From<YamlError> for String {
+    fn from(error: YamlError) -> Self {
+        match error.line {
+            0 => error.problem,
+            line => format!("line {line}: {}", error.problem),
         }
     }
 }
 
-/// Reads a text character by character. Behind its end there are zeros.
+/// Reads a text character by character. Returns zero bytes after the end.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// Where the first character is that YAML does not allow.
+    /// The offset of the first character that YAML does not allow, or the length of the text.
     end: usize,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// The byte that comes after so many others.
+    /// Returns the byte at an offset from the current position.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -79,20 +79,20 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Whether there is no more text.
+    /// Whether the cursor is at the end.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
 
-    /// Fails if the text goes on with a character that YAML does not allow.
-    pub(super) fn check_end(&self) -> Result<(), YamlFault> {
+    /// Returns an error if the text continues with a character that YAML does not allow.
+    pub(super) fn check_end(&self) -> Result<(), YamlError> {
         match self.is_end() && self.end < self.text.len() {
-            true => Err(YamlFault::plain("control characters are not allowed")),
+            true => Err(YamlError::plain("control characters are not allowed")),
             false => Ok(()),
         }
     }
 
-    /// Whether a line break comes after so many bytes.
+    /// Whether a line break is at an offset from the current position.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -114,13 +114,13 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// A letter of anchors, handles and directives.
+    /// Whether the current character can be part of an anchor, a handle or a directive name.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Whether the marker of a document's start or end is here.
+    /// Whether a document start or end marker is here.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }
@@ -129,7 +129,7 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with('\u{feff}')
     }
 
-    /// Goes on by one character.
+    /// Moves on by one character.
     pub(super) fn skip(&mut self) {
         if let Some(c) = self.rest().chars().next() {
             self.at += c.len_utf8();
@@ -142,13 +142,13 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Moves one character to the end of `to`.
+    /// Appends the current character to `to` and moves on.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();
     }
 
-    /// Goes over a line break, if one is here, and returns what it stands for.
+    /// Skips a line break if one is here. Returns its normalized form, or an empty text.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         kept
     }
 
-    /// Goes to the end of the line.
+    /// Skips to the end of the line.
     pub(super) fn skip_line_rest(&mut self) {
         while !self.is_break_or_end(0) {
             self.skip();
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Begins a line at the end of the text, unless it has begun.
+    /// Starts a new line at the end of the text, unless the cursor is at the start of one.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

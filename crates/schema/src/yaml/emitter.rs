@@ -1,5 +1,5 @@
-//! JSON as YAML. A text stands in quotes wherever somebody could take it for something else: who reads YAML 1.1, as most do, takes `no`
-//! for false, and `2024-01-01` for a time.
+//! Writes JSON as YAML. Quotes each string that a reader could take for another type. In YAML 1.1, which most readers use, `no` is false
+//! and `2024-01-01` is a time.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::JsonNode;
 
-/// Longer keys have to be told to be keys.
-const LONGEST_KEY: usize = 1000;
+/// Longer keys need a `?` in front.
+const MAX_KEY_LEN: usize = 1000;
 
-/// The value as a document.
+/// Writes a value as a document.
 pub(crate) fn write(value: &Json) -> String {
     let mut out = String::new();
     block(value, 0, &mut out);
     out
 }
 
-/// The value on a single line, as JSON: that is YAML too, but for characters that YAML does not take as they are.
+/// Writes a value on a single line, as JSON. JSON is YAML, except for some characters that YAML requires to be escaped.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -32,14 +32,14 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value where a line has been begun, and ends its last line.
+/// Writes a value on a line that has begun, and ends the line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
             for (at, (key, value)) in members.iter().enumerate() {
                 begin(at, indent, out);
                 let key = text(key);
-                match key.len() > LONGEST_KEY {
+                match key.len() > MAX_KEY_LEN {
                     true => {
                         let _ = write!(out, "? {key}\n{:indent$}:", "");
                     }
@@ -49,7 +49,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list stands no deeper than its key.
+                    // A list has the same indentation as its key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -72,27 +72,27 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // As in JSON: null, booleans, numbers, `{}` and `[]`.
+        // The same in JSON: null, booleans, integers, `{}` and `[]`.
         other => {
             let _ = writeln!(out, "{other}");
         }
     }
 }
 
-/// Writes a value on lines of its own.
+/// Writes a value on separate lines.
 fn below(value: &Json, indent: usize, out: &mut String) {
     let _ = write!(out, "\n{:indent$}", "");
     block(value, indent, out);
 }
 
-/// Begins a line, unless it is the first, which has been begun.
+/// Indents a line, except the first one, which has begun.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// A text, in quotes unless it is nothing but that to everybody.
+/// Formats a string. Omits the quotes if every reader takes it for a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn written_strings_are_read_back() {
         let texts = [
             "",
             "a",
@@ -192,7 +192,7 @@ mod tests {
                 let (read, findings) =
                     super::super::read(written.as_bytes()).unwrap_or_else(|why| panic!("{why}: {written}"));
                 assert_eq!((read.into_value(), findings), (value.clone(), Vec::new()), "{written}");
-                if text.len() <= LONGEST_KEY {
+                if text.len() <= MAX_KEY_LEN {
                     let line = write_line(&value);
                     let read = super::super::read(line.as_bytes()).map(|(read, _)| read.into_value());
                     assert_eq!((read, line.lines().count()), (Ok(value), 1), "{line}");

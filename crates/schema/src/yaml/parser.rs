@@ -1,32 +1,32 @@
-//! From the tokens of a YAML text to events: documents, collections, scalars.
+//! Converts the tokens of a YAML text to events: documents, collections and scalars.
 
 use std::collections::HashMap;
 
-use super::cursor::{Mark, YamlFault};
+use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// What a YAML text says next.
+/// An event in a YAML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
     DocumentEnd,
     StreamEnd,
     Alias(String),
-    Scalar { text: String, plain: bool, said: Properties },
+    Scalar { text: String, plain: bool, properties: Properties },
     SequenceStart(Properties),
     SequenceEnd,
     MappingStart(Properties),
     MappingEnd,
 }
 
-/// What is said of a node before its content. Tags are spelt out.
+/// The anchor and the tag of a node. The tag is expanded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// Where in the grammar the parser is.
+/// The position in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -35,7 +35,7 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence that stands no deeper than the key that it belongs to.
+    /// A sequence with the same indentation as its key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
@@ -50,23 +50,23 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// Of a key without a colon.
+    /// The missing value of a key without a colon.
     NoFlowValue,
     End,
 }
 
-type Parsed = Result<(YamlEvent, Mark), YamlFault>;
+type Parsed = Result<(YamlEvent, Mark), YamlError>;
 
-/// Reads the events of a text.
+/// Converts a text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// Where the parser goes on after what it is in.
+    /// The states to return to after the open nodes.
     states: Vec<State>,
-    /// Where the collections began that it is in.
+    /// The start positions of the open collections.
     marks: Vec<Mark>,
-    /// The prefixes of tags, by their handles.
+    /// The prefixes of tags by handle.
     tags: HashMap<String, String>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next event and where it begins. After the end, or a fault, it is the end.
+    /// Returns the next event and its position. After an error, returns [`YamlEvent::StreamEnd`].
     pub(super) fn next(&mut self) -> Parsed {
         let parsed = self.parse();
         if parsed.is_err() {
@@ -116,27 +116,27 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek(&mut self) -> Result<&Token, YamlFault> {
+    fn peek(&mut self) -> Result<&Token, YamlError> {
         self.scanner.peek().map(|placed| &placed.token)
     }
 
-    fn mark(&mut self) -> Result<Mark, YamlFault> {
+    fn mark(&mut self) -> Result<Mark, YamlError> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Goes on where the parser was before the node that ends.
+    /// Returns to the state before the node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
 
-    /// An empty scalar, after which the parser goes on in `next`.
+    /// Returns an empty scalar and sets the next state.
     fn empty(&mut self, next: State) -> Parsed {
         self.state = next;
         let mark = self.mark()?;
-        Ok((YamlEvent::Scalar { text: String::new(), plain: true, said: Properties::default() }, mark))
+        Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties: Properties::default() }, mark))
     }
 
-    /// A node, or nothing if one of `ends` comes.
+    /// Parses a node. Returns an empty scalar if the next token is one of `ends`.
     fn node_unless(&mut self, ends: &[Token], next: State, block: bool, indentless: bool) -> Parsed {
         if ends.contains(self.peek()?) {
             return self.empty(next);
@@ -166,25 +166,25 @@ impl<'a> Parser<'a> {
             return Ok((YamlEvent::DocumentStart, mark));
         }
         if *self.peek()? != Token::DocumentStart {
-            return Err(YamlFault::parsing("did not find expected <document start>", Mark::default(), self.mark()?));
+            return Err(YamlError::parsing("did not find expected <document start>", Mark::default(), self.mark()?));
         }
         self.scanner.take()?;
         self.state = State::DocumentContent;
         Ok((YamlEvent::DocumentStart, mark))
     }
 
-    fn directives(&mut self) -> Result<(), YamlFault> {
+    fn directives(&mut self) -> Result<(), YamlError> {
         let (mut version, mut own) = (false, HashMap::new());
         while matches!(self.peek()?, Token::Version { .. } | Token::TagDirective { .. }) {
             let PlacedToken { token, mark } = self.scanner.take()?;
-            let fault = |problem: &str| YamlFault::parsing(problem, Mark::default(), mark);
+            let error = |problem: &str| YamlError::parsing(problem, Mark::default(), mark);
             match token {
-                Token::Version { .. } if version => return Err(fault("found duplicate %YAML directive")),
+                Token::Version { .. } if version => return Err(error("found duplicate %YAML directive")),
                 Token::Version { major: 1, minor: 1 } => version = true,
-                Token::Version { .. } => return Err(fault("found incompatible YAML document")),
+                Token::Version { .. } => return Err(error("found incompatible YAML document")),
                 Token::TagDirective { handle, prefix } => {
                     let before = own.insert(handle, prefix);
-                    before.map_or(Ok(()), |_| Err(fault("found duplicate %TAG directive")))?;
+                    before.map_or(Ok(()), |_| Err(error("found duplicate %TAG directive")))?;
                 }
                 _ => {}
             }
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         Ok((YamlEvent::DocumentEnd, mark))
     }
 
-    /// The beginning of a node, or all of one that is no collection.
+    /// Parses the start of a collection, or a whole scalar or alias.
     fn node(&mut self, block: bool, indentless: bool) -> Parsed {
         let start = self.mark()?;
         if let Token::Alias(_) = self.peek()? {
@@ -230,24 +230,24 @@ impl<'a> Parser<'a> {
             let name = if let Token::Alias(name) = token { name } else { String::new() };
             return Ok((YamlEvent::Alias(name), mark));
         }
-        let said = self.properties(start)?;
+        let properties = self.properties(start)?;
         let (event, state) = match self.peek()? {
-            Token::BlockEntry if indentless => (YamlEvent::SequenceStart(said), State::IndentlessSequence),
+            Token::BlockEntry if indentless => (YamlEvent::SequenceStart(properties), State::IndentlessSequence),
             Token::Scalar { .. } => {
                 self.pop();
                 let token = self.scanner.take()?.token;
                 let Token::Scalar { text, plain } = token else { return self.empty(self.state) };
-                return Ok((YamlEvent::Scalar { text, plain, said }, start));
+                return Ok((YamlEvent::Scalar { text, plain, properties }, start));
             }
-            Token::FlowSequenceStart => (YamlEvent::SequenceStart(said), State::FlowSequence { first: true }),
-            Token::FlowMappingStart => (YamlEvent::MappingStart(said), State::FlowKey { first: true }),
-            Token::BlockSequenceStart if block => (YamlEvent::SequenceStart(said), State::BlockSequence),
-            Token::BlockMappingStart if block => (YamlEvent::MappingStart(said), State::BlockKey),
-            _ if said != Properties::default() => {
+            Token::FlowSequenceStart => (YamlEvent::SequenceStart(properties), State::FlowSequence { first: true }),
+            Token::FlowMappingStart => (YamlEvent::MappingStart(properties), State::FlowKey { first: true }),
+            Token::BlockSequenceStart if block => (YamlEvent::SequenceStart(properties), State::BlockSequence),
+            Token::BlockMappingStart if block => (YamlEvent::MappingStart(properties), State::BlockKey),
+            _ if properties != Properties::default() => {
                 self.pop();
-                return Ok((YamlEvent::Scalar { text: String::new(), plain: true, said }, start));
+                return Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties }, start));
             }
-            _ => return Err(YamlFault::parsing("did not find expected node content", start, self.mark()?)),
+            _ => return Err(YamlError::parsing("did not find expected node content", start, self.mark()?)),
         };
         self.state = state;
         if !matches!(state, State::IndentlessSequence) {
@@ -257,41 +257,41 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// An anchor and a tag, in any order.
-    fn properties(&mut self, start: Mark) -> Result<Properties, YamlFault> {
-        let mut said = Properties::default();
+    /// Parses an anchor and a tag, in any order.
+    fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
+        let mut properties = Properties::default();
         loop {
             match self.peek()? {
-                Token::Anchor(name) if said.anchor.is_none() => said.anchor = Some(name.clone()),
-                Token::Tag { handle, suffix } if said.tag.is_none() => {
+                Token::Anchor(name) if properties.anchor.is_none() => properties.anchor = Some(name.clone()),
+                Token::Tag { handle, suffix } if properties.tag.is_none() => {
                     let (handle, suffix) = (handle.clone(), suffix.clone());
-                    said.tag = match self.tags.get(&handle) {
+                    properties.tag = match self.tags.get(&handle) {
                         _ if handle.is_empty() => Some(suffix),
                         Some(prefix) => Some(format!("{prefix}{suffix}")),
                         None => {
-                            return Err(YamlFault::parsing("found undefined tag handle", start, self.mark()?));
+                            return Err(YamlError::parsing("found undefined tag handle", start, self.mark()?));
                         }
                     };
                 }
-                _ => return Ok(said),
+                _ => return Ok(properties),
             }
             self.scanner.take()?;
         }
     }
 
-    /// Takes the token that ends a collection.
+    /// Ends a collection and takes its last token.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
         Ok((event, self.scanner.take()?.mark))
     }
 
-    /// What is wrong in the collection that the parser is in.
-    fn fault(&mut self, problem: &str) -> YamlFault {
+    /// Returns an error in the current collection.
+    fn error(&mut self, problem: &str) -> YamlError {
         let context = self.marks.last().copied().unwrap_or_default();
         match self.mark() {
-            Ok(mark) => YamlFault::parsing(problem, context, mark),
-            Err(fault) => fault,
+            Ok(mark) => YamlError::parsing(problem, context, mark),
+            Err(error) => error,
         }
     }
 
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
                 self.node_unless(&[Token::BlockEntry, Token::BlockEnd], State::BlockSequence, true, false)
             }
             Token::BlockEnd => self.end(YamlEvent::SequenceEnd),
-            _ => Err(self.fault("did not find expected '-' indicator")),
+            _ => Err(self.error("did not find expected '-' indicator")),
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Parser<'a> {
                 self.node_unless(&[Token::Key, Token::Value, Token::BlockEnd], State::BlockValue, true, true)
             }
             Token::BlockEnd => self.end(YamlEvent::MappingEnd),
-            _ => Err(self.fault("did not find expected key")),
+            _ => Err(self.error("did not find expected key")),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> Parser<'a> {
         const NEXT: State = State::FlowSequence { first: false };
         if *self.peek()? != Token::FlowSequenceEnd && !first {
             if *self.peek()? != Token::FlowEntry {
-                return Err(self.fault("did not find expected ',' or ']'"));
+                return Err(self.error("did not find expected ',' or ']'"));
             }
             self.scanner.take()?;
         }
@@ -376,7 +376,7 @@ impl<'a> Parser<'a> {
     fn flow_key(&mut self, first: bool) -> Parsed {
         if *self.peek()? != Token::FlowMappingEnd && !first {
             if *self.peek()? != Token::FlowEntry {
-                return Err(self.fault("did not find expected ',' or '}'"));
+                return Err(self.error("did not find expected ',' or '}'"));
             }
             self.scanner.take()?;
         }

@@ -1,14 +1,14 @@
-//! From a YAML text to its tokens, as libyaml finds them: YAML 1.1, with libyaml's own rules for plain scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens as libyaml does: YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::cursor::{Cursor, Mark, YamlFault};
+use super::cursor::{Cursor, Mark, YamlError};
 
-/// A key without `?` is found within so many characters.
-const LONGEST_KEY: usize = 1024;
+/// The maximum length of a key without `?`, in characters.
+const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
@@ -34,38 +34,38 @@ pub(super) enum Token {
     Scalar { text: String, plain: bool },
 }
 
-/// A token and where it begins.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,
     pub(super) mark: Mark,
 }
 
-/// A place where a key without `?` may have begun.
+/// A position where a key without `?` may have begun.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// The number of the token that would be the key's first.
+    /// The number of the token that would be the first token of the key.
     token: usize,
     mark: Mark,
 }
 
-type Scanned<T> = Result<T, YamlFault>;
+type Scanned<T> = Result<T, YamlError>;
 
-/// Finds the tokens of a text.
+/// Splits a text into tokens.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
-    /// How many tokens were taken.
+    /// The number of tokens that were taken.
     taken: usize,
-    /// The column of the block that is open; -1 outside of all.
+    /// The column of the current block; -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// One for each level of flow collections, and one for what is around them.
+    /// One for each level of flow collections, and one outside of them.
     keys: Vec<SimpleKey>,
-    /// The levels of the possible keys, by the numbers of their tokens.
+    /// The levels of the possible keys by token number.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -86,24 +86,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next token, which stays.
+    /// Returns the next token without taking it.
     pub(super) fn peek(&mut self) -> Scanned<&PlacedToken> {
         while !self.ended && self.needs_more()? {
             self.fetch()?;
         }
-        self.tokens.front().ok_or_else(|| YamlFault::plain("unexpected end of the text"))
+        self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Takes the next token. The end of the text stays.
+    /// Takes the next token. [`Token::StreamEnd`] is never removed.
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
         }
         self.taken += 1;
-        self.tokens.pop_front().ok_or_else(|| YamlFault::plain("unexpected end of the text"))
+        self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Whether the first token may turn out to be a key, so that it cannot be told yet.
+    /// Whether more tokens are needed, because the first one may turn out to be a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -114,13 +114,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the key of a level is still possible. It has to be in one line, and short.
+    /// Whether the key of a level is still possible. A key must be short and on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
             return Ok(false);
         }
-        if key.mark.line == now.line && key.mark.index + LONGEST_KEY >= now.index {
+        if key.mark.line == now.line && key.mark.index + MAX_KEY_LEN >= now.index {
             return Ok(true);
         }
         self.forget_key(level)?;
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
     fn forget_key(&mut self, level: usize) -> Scanned<()> {
         let key = self.keys[level];
         if key.possible && key.required {
-            return Err(YamlFault::scanning("could not find expected ':'", key.mark, self.cursor.mark()));
+            return Err(YamlError::scanning("could not find expected ':'", key.mark, self.cursor.mark()));
         }
         if key.possible {
             self.keys[level].possible = false;
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
         self.keys.len() > 1
     }
 
-    /// Notes that a key may begin here.
+    /// Records that a key may begin here.
     fn save_key(&mut self) -> Scanned<()> {
         let mark = self.cursor.mark();
         let required = !self.in_flow() && self.indent == mark.column as isize;
@@ -165,7 +165,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if this column is further right than that of the present one; before the token of that number, or here.
+    /// Opens a block if `column` is greater than the column of the current block. Inserts its token in front of token number `before`, or
+    /// at the end.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -176,7 +177,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes the blocks that are further right than this column.
+    /// Closes the blocks to the right of a column.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -185,7 +186,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes to where the next token begins. Tabs are no indentation.
+    /// Skips to the next token. Tabs do not count as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -205,7 +206,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and those that it brings with it.
+    /// Adds the next token and the tokens that it implies.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -260,7 +261,7 @@ impl<'a> Scanner<'a> {
                 self.push(Token::Scalar { text, plain: true }, mark);
                 Ok(())
             }
-            _ => Err(YamlFault::scanning("found character that cannot start any token", mark, mark)),
+            _ => Err(YamlError::scanning("found character that cannot start any token", mark, mark)),
         }
     }
 
@@ -281,7 +282,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks before a token that stands outside of them.
+    /// Closes all blocks before a token that is outside of them.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -318,7 +319,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// A token of one character that ends what may have been a key.
+    /// Adds a token of one character that ends a possible key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -339,11 +340,11 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator, where one may begin.
+    /// Opens a block at an indicator. Returns an error if no block may begin here.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {
-            return Err(YamlFault::scanning(problem, mark, mark));
+            return Err(YamlError::scanning(problem, mark, mark));
         }
         self.open_block(mark.column, None, token, mark);
         Ok(())

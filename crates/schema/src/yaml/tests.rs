@@ -1,4 +1,4 @@
-//! What a text of YAML stands for, and what is refused.
+//! The values of YAML texts, and rejected texts.
 
 use pintle_json::{Json, json};
 use proptest::collection::vec;
@@ -15,7 +15,7 @@ fn why_not(text: &str) -> String {
 }
 
 #[test]
-fn what_is_no_text_and_a_tab_before_all_else_are_refused() {
+fn invalid_utf8_and_leading_tab_are_rejected() {
     for body in [&b"\t"[..], b" \n\ta: 1", b"a: \xff", b"\xc3\x28"] {
         assert!(read(body).is_err(), "{body:?}");
     }
@@ -23,29 +23,29 @@ fn what_is_no_text_and_a_tab_before_all_else_are_refused() {
 }
 
 #[test]
-fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
+fn anchors_and_merge_keys_are_resolved() {
     let text = "base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\nboth:\n  <<: [*b, {w: 4, z: 5}]\n---\nsecond: 1\n";
     let expected = json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}, "both": {"x": 1, "z": 2, "w": 4}});
     assert_eq!(value(text), expected);
 }
 
 #[test]
-fn a_repeated_key_is_told_with_its_line() {
+fn duplicate_key_is_reported_with_its_line() {
     let (node, findings) = read(b"a: 1\nb: {a: 2}\na: 3\n1: x\n1: y\n\"1\": z\nno: x\nk: 1\noff: y\n").unwrap();
     assert_eq!(node.into_value(), json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
-    let told = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
-    assert_eq!(findings, [told(3, "\"a\""), told(5, "1"), told(6, "\"1\""), told(9, "false")]);
+    let duplicate = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+    assert_eq!(findings, [duplicate(3, "\"a\""), duplicate(5, "1"), duplicate(6, "\"1\""), duplicate(9, "false")]);
 }
 
 #[test]
-fn a_text_without_content_is_null() {
+fn text_without_content_is_null() {
     for text in ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "~"] {
         assert_eq!(read(text.as_bytes()), Ok((JsonNode::Null, vec![])), "{text:?}");
     }
 }
 
 #[test]
-fn plain_words_alone_are_more_than_texts() {
+fn only_plain_and_tagged_scalars_are_resolved() {
     for (text, expected) in [
         ("[y, Yes, on, TRUE, n, NO, Off, false]", json!([true, true, true, true, false, false, false, false])),
         ("['off', \"no\", yes please, !!str no]", json!(["off", "no", "yes please", "no"])),
@@ -71,9 +71,9 @@ fn plain_words_alone_are_more_than_texts() {
     }
 }
 
-/// What Go's library makes of flow collections, escapes and tags, where YAML 1.2 has other rules.
+/// Flow collections, escapes and tags in which Go's library differs from YAML 1.2.
 #[test]
-fn libyamls_rules_for_plain_scalars_escapes_and_binary_tags_hold() {
+fn plain_scalars_escapes_and_tags_follow_libyaml() {
     for (text, expected) in [
         ("[1.2.3.4, 001:db8::]", json!(["1.2.3.4", "001:db8::"])),
         ("[-, a, -]", json!(["-", "a", "-"])),
@@ -105,7 +105,7 @@ fn libyamls_rules_for_plain_scalars_escapes_and_binary_tags_hold() {
         ("&x [*x]", "anchor 'x' value contains itself"),
         ("!a!b c", "found undefined tag handle"),
         ("a: \u{1}", "control characters are not allowed"),
-        // A fault of the whole document comes before what a part of it means.
+        // A syntax error in the document takes precedence over an error in a value.
         ("? [a\n: b", "line 1: did not find expected ',' or ']'"),
     ] {
         assert_eq!(why_not(text), format!("error converting YAML to JSON: yaml: {why}"), "{text}");
@@ -113,7 +113,7 @@ fn libyamls_rules_for_plain_scalars_escapes_and_binary_tags_hold() {
 }
 
 #[test]
-fn texts_may_begin_with_a_byte_order_mark() {
+fn byte_order_mark_is_accepted() {
     let text = "a: \u{e4}\u{1f600}";
     let utf16 = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
         std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(order).collect()
@@ -128,31 +128,31 @@ fn texts_may_begin_with_a_byte_order_mark() {
     }
 }
 
-/// Each with what `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml make of it.
+/// The expected results come from `YAMLToJSON` and `YAMLToJSONStrict` in sigs.k8s.io/yaml.
 #[test]
-fn a_later_value_counts_whether_it_is_merged_or_not_and_is_told_with_its_line() {
-    let told = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
+fn last_value_of_a_key_wins_and_is_reported() {
+    let duplicate = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
     for (text, expected, findings) in [
-        ("{a: 1, <<: {a: 2}}", json!({"a": 2}), vec![told(1, "\"a\"")]),
-        ("{<<: {a: 2}, a: 1}", json!({"a": 1}), vec![told(1, "\"a\"")]),
-        ("<<: [{a: 1}, {a: 2, b: 3}]\nc: 4", json!({"a": 1, "b": 3, "c": 4}), vec![told(1, "\"a\"")]),
-        ("{<<: {a: 1}, <<: {a: 2, b: 1}}", json!({"a": 2, "b": 1}), vec![told(1, "\"a\"")]),
-        ("{yes: 1, <<: {on: 2}}", json!({"true": 2}), vec![told(1, "true")]),
-        ("a: 1\na:\n  b: 1", json!({"a": {"b": 1}}), vec![told(3, "\"a\"")]),
+        ("{a: 1, <<: {a: 2}}", json!({"a": 2}), vec![duplicate(1, "\"a\"")]),
+        ("{<<: {a: 2}, a: 1}", json!({"a": 1}), vec![duplicate(1, "\"a\"")]),
+        ("<<: [{a: 1}, {a: 2, b: 3}]\nc: 4", json!({"a": 1, "b": 3, "c": 4}), vec![duplicate(1, "\"a\"")]),
+        ("{<<: {a: 1}, <<: {a: 2, b: 1}}", json!({"a": 2, "b": 1}), vec![duplicate(1, "\"a\"")]),
+        ("{yes: 1, <<: {on: 2}}", json!({"true": 2}), vec![duplicate(1, "true")]),
+        ("a: 1\na:\n  b: 1", json!({"a": {"b": 1}}), vec![duplicate(3, "\"a\"")]),
         (
             "base: &b\n  x: 1\n  y: 2\nthen:\n  x: 3\n  <<: *b\n  y: 4",
             json!({"base": {"x": 1, "true": 2}, "then": {"x": 1, "true": 4}}),
-            vec![told(2, "\"x\""), told(7, "true")],
+            vec![duplicate(2, "\"x\""), duplicate(7, "true")],
         ),
         (
             "base: &b\n  x: 1\nother: &c\n  x: 2\n  z: 5\nthen:\n  <<:\n  - *b\n  - *c\n  - {w: 1,\n     z: 7}\n  z: 6",
             json!({"base": {"x": 1}, "other": {"x": 2, "z": 5}, "then": {"w": 1, "x": 1, "z": 6}}),
-            vec![told(5, "\"z\""), told(2, "\"x\""), told(12, "\"z\"")],
+            vec![duplicate(5, "\"z\""), duplicate(2, "\"x\""), duplicate(12, "\"z\"")],
         ),
         (
             "deep: &d\n  <<: {k: 1}\n  l: 2\nthen:\n  l: 3\n  <<: *d",
             json!({"deep": {"k": 1, "l": 2}, "then": {"k": 1, "l": 2}}),
-            vec![told(3, "\"l\"")],
+            vec![duplicate(3, "\"l\"")],
         ),
         ("{<<: &l [{a: 1}], b: *l}", json!({"a": 1, "b": [{"a": 1}]}), vec![]),
     ] {
@@ -162,7 +162,7 @@ fn a_later_value_counts_whether_it_is_merged_or_not_and_is_told_with_its_line() 
 }
 
 #[test]
-fn what_json_cannot_hold_is_refused_but_as_a_key() {
+fn non_finite_numbers_are_rejected_except_as_keys() {
     for (text, shown) in
         [("a: .inf", "+Inf"), ("[-.Inf, b]", "-Inf"), ("{a: {b: !!float .NaN}}", "NaN"), ("{a: +.INF}", "+Inf")]
     {
@@ -174,7 +174,7 @@ fn what_json_cannot_hold_is_refused_but_as_a_key() {
 }
 
 #[test]
-fn numbers_are_those_of_go() {
+fn numbers_are_parsed_as_in_go() {
     for (text, expected) in [
         (
             "[1, -2, +7, 0, 00, -0, 2.0, 1., .5, +.5, 1e3, 12e+2]",
@@ -211,7 +211,7 @@ fn numbers_are_those_of_go() {
 }
 
 #[test]
-fn only_a_plain_merge_key_merges_and_only_maps() {
+fn only_plain_merge_keys_merge_and_only_maps() {
     for (text, expected) in [
         ("{'<<': {a: 1}, \"b\": 2}", json!({"<<": {"a": 1}, "b": 2})),
         ("{\"<<\": 5}", json!({"<<": 5})),
@@ -230,14 +230,13 @@ fn only_a_plain_merge_key_merges_and_only_maps() {
     }
 }
 
-/// The tests build the parser with its feature that makes events of comments, which a dependent may turn on.
 #[test]
-fn comments_are_passed_over() {
+fn comments_are_ignored() {
     let text = "# a\na: # b\n  # c\n  - 1 # d\n  # e\n  - {x: 1, # f\n     y: 2}\n# g\n";
     assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
 }
 
-/// The text that nests a shape so often.
+/// Returns a text that nests a shape to this depth.
 fn nested(shape: &str, depth: usize) -> String {
     match shape {
         "list" => "[".repeat(depth) + &"]".repeat(depth),
@@ -254,7 +253,7 @@ fn nested(shape: &str, depth: usize) -> String {
 }
 
 #[test]
-fn so_deep_and_no_deeper() {
+fn nesting_limit_is_exact_for_every_shape() {
     for shape in ["list", "map", "json", "lines", "items", "indents", "tagged"] {
         let height = |node: &JsonNode| weigh(node, &mut usize::MAX.clone());
         let (deepest, _) = read(nested(shape, DEEPEST).as_bytes()).unwrap_or_else(|why| panic!("{shape}: {why}"));
@@ -268,7 +267,7 @@ fn so_deep_and_no_deeper() {
 }
 
 #[test]
-fn aliases_bring_neither_depth_nor_weight_without_bound() {
+fn aliases_are_limited_in_depth_and_weight() {
     let excessive = "error converting YAML to JSON: yaml: document contains excessive aliasing";
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
@@ -288,13 +287,13 @@ fn aliases_bring_neither_depth_nor_weight_without_bound() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // What no alias asks for may weigh what it will.
+    // A node without an alias may have any weight.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }
 
 #[test]
-fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
+fn many_keys_tags_anchors_and_documents_are_read() {
     let many = 30_000;
     let keys: String = (0..many).map(|at| format!("k{at}: 1\n")).collect();
     assert_eq!(value(&keys).as_object().map(pintle_json::Map::len), Some(many));
@@ -307,8 +306,8 @@ fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
     assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
-/// JSON whose texts are full of what means something elsewhere. None is a word that is a boolean in YAML 1.1: serde_yaml writes and reads
-/// those as texts.
+/// Generates JSON with strings that contain YAML indicators. Excludes the boolean words of YAML 1.1, because serde_yaml reads and writes
+/// them as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -328,7 +327,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value by the choices that `dice` makes.
+/// Writes a value in a style that `dice` chooses.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
@@ -372,39 +371,39 @@ fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8)
 
 proptest! {
     #[test]
-    fn each_way_of_writing_a_value_is_read_as_before(values in vec(values(), 1..4), seed: u64) {
+    fn every_style_is_read_like_serde_yaml(values in vec(values(), 1..4), seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);
         let value = json!({"all": values});
         let text = print(&value, 0, false, &mut || random.u8(..));
-        prop_assert_eq!(&serde_yaml::from_str::<Json>(&text).unwrap(), &value, "as before: {}", text);
+        prop_assert_eq!(&serde_yaml::from_str::<Json>(&text).unwrap(), &value, "serde_yaml: {}", text);
         let (node, findings) = read(text.as_bytes()).unwrap();
         prop_assert_eq!(node.into_verbatim(), value, "{}", text);
         prop_assert_eq!(findings, vec![]);
     }
 
     #[test]
-    fn what_is_printed_as_yaml_is_read_back(value in values()) {
-        // By way of a value of its own, since numbers of serde_json may be maps to it.
-        let own: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
-        let text = serde_yaml::to_string(&own).unwrap();
+    fn output_of_serde_yaml_is_read_back(value in values()) {
+        // Uses a value of serde_yaml, which may take the numbers of serde_json for maps.
+        let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
+        let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
     }
 
     #[test]
-    fn json_is_yaml(value in values(), pretty: bool) {
+    fn json_is_read_as_yaml(value in values(), pretty: bool) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
     }
 
     #[test]
-    fn no_text_is_too_strange_to_be_judged(body in vec(prop_oneof![Just(b'\n'), Just(b' '), b' '..=b'~', any::<u8>()], 0..60)) {
+    fn arbitrary_bytes_do_not_panic(body in vec(prop_oneof![Just(b'\n'), Just(b' '), b' '..=b'~', any::<u8>()], 0..60)) {
         let _ = read(&body);
     }
 }
 
 #[test]
-fn a_document_is_not_read_beyond_its_limits() {
-    // Behind the limit there is what would be an error of the whole document.
+fn document_is_not_read_beyond_a_limit() {
+    // The text after the limit is a syntax error.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

@@ -1,4 +1,4 @@
-//! How bodies are decoded, and what the errors say.
+//! Decoding of bodies and its errors.
 
 use pintle_json::{Json, json};
 use pintle_schema::*;
@@ -18,7 +18,7 @@ fn duplicate(path: &str) -> StrictFinding {
 }
 
 #[test]
-fn an_object_comes_as_go_writes_it() {
+fn decoded_object_has_the_form_that_go_writes() {
     let pod = read(
         "v1",
         "Pod",
@@ -40,7 +40,7 @@ fn an_object_comes_as_go_writes_it() {
 }
 
 #[test]
-fn unknown_and_repeated_fields_are_found_in_the_order_of_the_document() {
+fn unknown_and_duplicate_fields_are_in_document_order() {
     let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
     let expected = Expected { api_version: "apps/v1", schema: &schema };
     let body = br#"{"kind": "Deployment", "x": 1, "spec": {"replicas": 1, "foo": {}, "replicas": 2,
@@ -56,8 +56,8 @@ fn unknown_and_repeated_fields_are_found_in_the_order_of_the_document() {
 }
 
 #[test]
-fn errors_of_type_are_told_in_gos_words() {
-    for (version, kind, body, told) in [
+fn type_errors_have_gos_text() {
+    for (version, kind, body, message) in [
         (
             "apps/v1",
             "Deployment",
@@ -84,14 +84,14 @@ fn errors_of_type_are_told_in_gos_words() {
         let version = version.rsplit('/').next().unwrap();
         assert_eq!(
             error,
-            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {told}")
+            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {message}")
         );
     }
 }
 
 #[test]
-fn what_an_object_says_of_itself_must_fit_the_url() {
-    for (body, told) in [
+fn kind_and_version_of_the_body_must_match() {
+    for (body, message) in [
         (json!({"kind": "Pod"}), "cannot be handled as a ConfigMap"),
         (json!({"kind": "Nonsense"}), "no kind \"Nonsense\" is registered for version \"v1\""),
         (json!({"apiVersion": "v9"}), "no kind \"ConfigMap\" is registered for version \"v9\""),
@@ -99,14 +99,14 @@ fn what_an_object_says_of_itself_must_fit_the_url() {
         (json!([]), "couldn't get version/kind"),
     ] {
         let error = read("v1", "ConfigMap", body.clone()).unwrap_err();
-        assert!(error.contains(told), "{body}: {error}");
+        assert!(error.contains(message), "{body}: {error}");
     }
     let error = read("apps/v1", "Deployment", json!({"apiVersion": "apps/v1beta1"})).unwrap_err();
     assert_eq!(error, "the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)");
 }
 
 #[test]
-fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
+fn case_variants_of_type_fields_count_but_are_unknown() {
     let unknown = |name: &str| StrictFinding::Unknown(name.into());
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
     for (body, findings) in [
@@ -119,14 +119,14 @@ fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
         let decoded = decode_as("v1", "ConfigMap", body).unwrap();
         assert_eq!((decoded.object, decoded.findings), (config_map.clone(), findings), "{body}");
     }
-    for (body, told) in [
+    for (body, message) in [
         (r#"{"kind": "ConfigMap", "Kind": "Secret"}"#, "cannot be handled as a ConfigMap"),
         (r#"{"kind": "ConfigMap", "Kind": 1}"#, "cannot unmarshal number into Go struct field .kind of type string"),
     ] {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
-        assert!(error.contains(told), "{body}: {error}");
+        assert!(error.contains(message), "{body}: {error}");
     }
-    // A custom resource says it under the very name alone; what becomes of the other is for its own schema to say.
+    // For a custom resource, only the exact name counts. Its own schema decides what happens to case variants.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -138,7 +138,7 @@ fn a_type_that_is_called_so_but_for_the_letter_case_counts_and_is_no_field() {
 }
 
 #[test]
-fn the_items_of_a_repeated_list_are_read_into_those_that_stood_there() {
+fn repeated_list_is_decoded_into_existing_items() {
     for (body, expected) in [
         (
             r#"{"containers": [{"name": "a", "image": "x"}, {"name": "b"}], "containers": [{"image": "y"}]}"#,
@@ -169,9 +169,9 @@ fn the_items_of_a_repeated_list_are_read_into_those_that_stood_there() {
     assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
 }
 
-/// As a kube-apiserver answers each.
+/// The expected lists come from a kube-apiserver.
 #[test]
-fn a_list_that_grows_again_finds_what_it_had_before_it_was_cut_short() {
+fn list_that_grows_again_gets_cut_off_items_back() {
     let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
     let b = json!({"name": "b", "image": "y", "args": ["1", "2"], "resources": {}});
     let all = json!([{"name": "s", "image": "x", "resources": {}}, b, {"name": "", "resources": {}}]);
@@ -188,12 +188,12 @@ fn a_list_that_grows_again_finds_what_it_had_before_it_was_cut_short() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // A list in an item that was left is left with it.
+            // A list in a cut-off item is cut off with it.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
         (
-            // One in a new item is new.
+            // A list in a new item is new.
             vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
             json!([{"name": "", "args": ["4", ""], "resources": {}}]),
         ),
@@ -202,23 +202,23 @@ fn a_list_that_grows_again_finds_what_it_had_before_it_was_cut_short() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // What is left is passed over, and not moved, each time; and texts of long places are not made without end.
+    // Cut-off items are not moved each time, and the path texts have a limit.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
-fn a_list_that_is_repeated_without_end_is_not_copied_as_often() {
+fn repeated_list_is_not_copied_each_time() {
     let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
     let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
-    // A hundred gigabytes otherwise.
+    // Copies would take a hundred gigabytes.
     let decoded = decode_as("v1", "Pod", &body).unwrap();
     assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
 }
 
 #[test]
-fn a_custom_resource_keeps_what_it_holds() {
+fn custom_resource_keeps_its_content() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let body = br#"{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "foo": 1, "creationTimestamp": null},
@@ -230,38 +230,38 @@ fn a_custom_resource_keeps_what_it_holds() {
     );
     let words = strict_words(&decoded.findings).unwrap();
     assert_eq!(words, "strict decoding error: duplicate field \"spec.m\", unknown field \"metadata.foo\"");
-    let refused = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
-    assert!(refused(b"{}").contains("Object 'Kind' is missing"));
+    let decode_error = |body: &[u8]| decode(body, BodyFormat::Json, &expected).unwrap_err().to_string();
+    assert!(decode_error(b"{}").contains("Object 'Kind' is missing"));
     let versionless = decode(br#"{"kind": "Widget"}"#, BodyFormat::Json, &expected).unwrap().object;
-    let refused = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
-    assert!(refused.to_string().contains("the API version in the data () does not match"));
+    let error = check_version(versionless["apiVersion"].as_str().unwrap(), expected.api_version).unwrap_err();
+    assert!(error.to_string().contains("the API version in the data () does not match"));
 }
 
 #[test]
-fn what_is_no_json_comes_before_another_kind_and_that_before_values() {
+fn syntax_errors_precede_kind_errors_and_value_errors() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let expected = Expected { api_version: "v1", schema: &schema };
-    let refused = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap_err();
+    let decode_error = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap_err();
     let deep = format!("{}{}", "[".repeat(DEEPEST), "]".repeat(DEEPEST));
     for bad in ["{\"x\": 1e999}", "{\"x\": \"\\x\"}", "[1, }", &deep] {
-        let error = refused(&format!("{{\"spec\": 1, \"kind\": \"Secret\", \"unknown\": {bad}}}"));
+        let error = decode_error(&format!("{{\"spec\": 1, \"kind\": \"Secret\", \"unknown\": {bad}}}"));
         assert!(matches!(error, BodyError::Unrecognized(_)), "{error}");
     }
-    let error = refused("{\"spec\": 1, \"metadata\": 2, \"KIND\": \"Secret\"}");
+    let error = decode_error("{\"spec\": 1, \"metadata\": 2, \"KIND\": \"Secret\"}");
     assert!(matches!(error, BodyError::OtherKind(_)), "{error}");
-    let error = refused("{\"spec\": 1, \"metadata\": 2}").to_string();
+    let error = decode_error("{\"spec\": 1, \"metadata\": 2}").to_string();
     assert!(error.ends_with("cannot unmarshal number into Go struct field Pod.spec of type v1.PodSpec"), "{error}");
 }
 
 #[test]
-fn of_repeated_fields_the_last_counts_maps_are_merged_and_null_changes_nothing() {
+fn repeated_fields_follow_go_for_scalars_maps_and_null() {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let expected = Expected { api_version: "v1", schema: &schema };
     let body = br#"{"apiVersion": "v1", "metadata": {"name": "a", "labels": {"a": "1"}, "labels": {}, "labels": {"b": "2", "b": "3"},
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
-    // Go can tell null from nothing where there is a pointer.
+    // In Go, the priority is a pointer, which null resets.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
     let repeated =
         ["metadata.labels", "metadata.labels.b", "metadata.name", "metadata.namespace", "spec.priority", "apiVersion"];
@@ -269,7 +269,7 @@ fn of_repeated_fields_the_last_counts_maps_are_merged_and_null_changes_nothing()
 }
 
 #[test]
-fn a_repeated_struct_keeps_what_it_had() {
+fn repeated_struct_keeps_earlier_fields() {
     let read = |version: &str, kind: &str, body: &str| {
         let schema = Schema::builtin(version, kind).unwrap();
         let expected = Expected { api_version: version, schema: &schema };
@@ -283,7 +283,7 @@ fn a_repeated_struct_keeps_what_it_had() {
         json!({"containers": [{"name": "c", "resources": {}}], "nodeName": "x",
             "securityContext": {"runAsUser": 1, "runAsGroup": 2}})
     );
-    // What is in the later one came once there.
+    // The fields of the later struct occur only once in it, so they are not duplicates.
     assert_eq!(pod.findings, [StrictFinding::Duplicate("spec".into())]);
     let body = r#"{"spec": {"replicas": 1, "template": {"metadata": {"name": "t"}, "spec": {"nodeName": "x"}}},
         "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}, "replicas": 2, "replicas": 3}}"#;
@@ -298,7 +298,7 @@ fn a_repeated_struct_keeps_what_it_had() {
 }
 
 #[test]
-fn a_repeated_key_of_a_map_begins_anew() {
+fn repeated_map_key_replaces_the_value() {
     let body = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"a": {"type": "x"}}}}}]}});
     let body = body.to_string().replace(r#""a":{"type":"x"}"#, r#""a":{"type":"x"},"a":{"format":"y"}"#);
     let schema = Schema::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
@@ -311,7 +311,7 @@ fn a_repeated_key_of_a_map_begins_anew() {
 }
 
 #[test]
-fn null_empties_what_came_before_but_for_structs_and_plain_values() {
+fn null_clears_all_but_structs_and_plain_values() {
     let read = |version: &str, kind: &str, body: &str| {
         let schema = Schema::builtin(version, kind).unwrap();
         let expected = Expected { api_version: version, schema: &schema };
@@ -323,7 +323,7 @@ fn null_empties_what_came_before_but_for_structs_and_plain_values() {
     let webhook =
         r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
     let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
-    // Go tells null from nothing in a pointer, and leaves out neither.
+    // Null clears bytes and resets a pointer.
     assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
     let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
         {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
@@ -337,7 +337,7 @@ fn null_empties_what_came_before_but_for_structs_and_plain_values() {
 }
 
 #[test]
-fn of_repeated_metadata_of_a_custom_resource_only_the_last_can_be_wrong() {
+fn only_the_last_repeated_metadata_is_validated() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let body = br#"{"kind": "Widget", "metadata": {"x": 1, "labels": [{"a": 1, "a": 2}]}, "metadata": {"y": {"z": 1, "z": 2}}}"#;
@@ -351,9 +351,9 @@ fn of_repeated_metadata_of_a_custom_resource_only_the_last_can_be_wrong() {
     );
 }
 
-/// As a kube-apiserver takes them.
+/// The expected results come from a kube-apiserver.
 #[test]
-fn of_whatever_is_repeated_in_a_custom_resource_the_last_counts() {
+fn last_duplicate_in_custom_resource_metadata_wins() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |metadata: &str| {
@@ -382,7 +382,7 @@ fn of_whatever_is_repeated_in_a_custom_resource_the_last_counts() {
 }
 
 #[test]
-fn a_body_says_the_same_in_json_in_yaml_and_in_protobuf() {
+fn json_yaml_and_protobuf_bodies_decode_equally() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2023-11-14T22:13:20Z"},
         "spec": {"priority": 0, "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}}]}});
     let schema = Schema::builtin("v1", "Pod").unwrap();
@@ -399,12 +399,12 @@ fn a_body_says_the_same_in_json_in_yaml_and_in_protobuf() {
 }
 
 #[test]
-fn a_long_place_that_is_repeated_without_end_is_not_written_as_often() {
+fn repeated_long_path_is_not_written_each_time() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // Three hundred gigabytes otherwise.
+    // Writing it each time would take three hundred gigabytes.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }
@@ -449,7 +449,7 @@ mod laws {
 
     proptest! {
         #[test]
-        fn no_json_makes_decoding_panic_and_what_is_read_reads_the_same_again(body in json()) {
+        fn decoding_any_json_does_not_panic_and_is_stable(body in json()) {
             for (version, kind) in [("apps/v1", "Deployment"), ("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
                 if let Ok(decoded) = read(version, kind, body.clone()) {
                     let again = read(version, kind, decoded.object.clone()).unwrap();
@@ -460,7 +460,7 @@ mod laws {
         }
 
         #[test]
-        fn json_of_any_shape_is_read_as_serde_json_reads_it(body in json()) {
+        fn json_of_any_shape_is_parsed_like_serde_json(body in json()) {
             let text = body.to_string();
             let parsed: Json = serde_json::from_str(&text).unwrap();
             let read = JsonNode::from_json(text.as_bytes()).unwrap();

@@ -1,6 +1,6 @@
-//! What bodies and patches become, and what the errors say.
+//! Tests of decoding and of patches.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod codec;
 mod patch;

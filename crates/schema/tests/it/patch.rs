@@ -1,4 +1,4 @@
-//! The three kinds of patch: what they change, and what they refuse.
+//! The three types of patches: results and errors.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn json_patch(object: &Json, patch: Json) -> Result<Json, PatchError> {
 }
 
 #[test]
-fn operations_of_a_json_patch_do_what_gos_library_does() {
+fn json_patch_operations_match_gos_library() {
     let object = json!({"a": {"b": [1, 2, 3]}, "s": "x", "n": 3});
     for (patch, result) in [
         (
@@ -75,7 +75,7 @@ fn unescaped(path: &str) -> Json {
 }
 
 #[test]
-fn what_a_patch_moves_about_is_bounded_in_all() {
+fn number_of_placed_values_is_limited() {
     let moves = |times: u32| -> Json {
         let places = (0..times).map(|at| if at % 2 == 0 { ("/a", "/b") } else { ("/b", "/a") });
         places.map(|(from, to)| json!({"op": "move", "from": from, "path": to})).collect()
@@ -87,10 +87,10 @@ fn what_a_patch_moves_about_is_bounded_in_all() {
 }
 
 #[test]
-fn an_operation_that_would_nest_too_deep_cannot_be_applied() {
+fn operation_that_nests_too_deeply_is_rejected() {
     let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
     let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
-    // The object itself is one level, `s` another.
+    // The object is one level, and `s` is another.
     let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
     for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
         for op in ["copy", "move"] {
@@ -98,7 +98,7 @@ fn an_operation_that_would_nest_too_deep_cannot_be_applied() {
             assert_eq!(json_patch(&object, patch).is_ok(), deepest, "{op} {from}");
         }
     }
-    // What stands too deep already does not keep others from their places.
+    // A value that is already too deep does not affect other operations.
     let deep = json!({"l": lists(140)});
     assert!(json_patch(&deep, json!([{"op": "add", "path": "/a", "value": 1}])).is_ok());
     let copy = json!([{"op": "test", "path": "/b", "value": null}, {"op": "copy", "from": "/l", "path": "/a"}]);
@@ -107,19 +107,19 @@ fn an_operation_that_would_nest_too_deep_cannot_be_applied() {
 }
 
 #[test]
-fn what_is_no_list_of_operations_is_refused() {
+fn invalid_json_patch_is_rejected() {
     for body in ["", "{}", "7", "[1]", "[{\"op\": 1}]", "[{\"path\": 1}]", "["] {
         assert!(matches!(PatchBody::json(body.as_bytes()), Err(PatchError::BadRequest(_))), "{body}");
     }
     let many = format!("[{}]", vec!["{}"; 10_001].join(","));
     assert!(matches!(PatchBody::json(many.as_bytes()), Err(PatchError::TooLarge(_))));
     let patch = PatchBody::json(br#"[{"op": "test", "path": "/a", "foo": 1, "path": "/a"}]"#).unwrap();
-    let told: Vec<_> = patch.findings().iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["json patch unknown field \"[0].foo\"", "json patch duplicate field \"[0].path\""]);
+    let message: Vec<_> = patch.findings().iter().map(ToString::to_string).collect();
+    assert_eq!(message, ["json patch unknown field \"[0].foo\"", "json patch duplicate field \"[0].path\""]);
 }
 
 #[test]
-fn a_merge_patch_deletes_by_null_and_replaces_lists() {
+fn merge_patch_deletes_by_null_and_replaces_lists() {
     for (object, patch, result) in [
         (json!({"a": 1, "b": {"c": 1, "d": 2}}), json!({"a": null, "b": {"c": null}}), json!({"b": {"d": 2}})),
         (json!({"l": [1, 2]}), json!({"l": [3, null]}), json!({"l": [3, null]})),
@@ -131,8 +131,8 @@ fn a_merge_patch_deletes_by_null_and_replaces_lists() {
     }
     for body in ["[]", "null", "1", "", "{"] {
         assert!(matches!(PatchBody::merge(body.as_bytes(), true), Err(PatchError::BadRequest(_))), "{body}");
-        let told = PatchBody::merge(body.as_bytes(), false).map_err(|error| error.to_string());
-        assert_eq!(told.err().as_deref(), (body != "[]").then_some("Invalid JSON Patch"), "{body}");
+        let message = PatchBody::merge(body.as_bytes(), false).map_err(|error| error.to_string());
+        assert_eq!(message.err().as_deref(), (body != "[]").then_some("Invalid JSON Patch"), "{body}");
     }
 }
 
@@ -145,7 +145,7 @@ fn smp(object: &Json, patch: Json) -> Result<Json, PatchError> {
 }
 
 #[test]
-fn a_strategic_patch_merges_keyed_lists_in_the_specified_order() {
+fn strategic_patch_merges_keyed_lists_in_order() {
     let named = |names: &[&str]| pod(names.iter().map(|name| json!({"name": name})).collect());
     for (live, patch, merged) in [
         (&["a"][..], &["b"][..], &["b", "a"][..]),
@@ -160,19 +160,19 @@ fn a_strategic_patch_merges_keyed_lists_in_the_specified_order() {
 }
 
 #[test]
-fn the_order_of_a_list_is_checked_in_work_that_grows_with_the_patch() {
+fn order_check_takes_linear_time() {
     let parts = |parts: usize| {
         let order: Json = (0..parts * 100).map(|at| json!({"name": at})).collect();
         let items = json!([{"name": "n".repeat(parts * 10_000)}]);
         json!({"spec": {"$setElementOrder/containers": order, "containers": items}})
     };
     let effort = |patch: &Json| {
-        let begun = spent();
+        let begun = cpu_time();
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
-        spent().saturating_sub(begun)
+        cpu_time().saturating_sub(begun)
     };
-    // Work that grows with the square takes 64 times as much. It is the time of processors that this thread takes, so that others who want
-    // them make it no longer; of a few tries, in which they may still have made its memory slower, the least counts.
+    // Quadratic work would take 64 times as long. The test compares the CPU time of this thread, which does not include the time of others.
+    // Other threads can still slow down memory, so it uses the minimum of several runs.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {
@@ -182,8 +182,8 @@ fn the_order_of_a_list_is_checked_in_work_that_grows_with_the_patch() {
     assert!(least_whole < least_part * 24, "{least_part:?}, and {least_whole:?}");
 }
 
-/// How long processors have worked for this thread.
-fn spent() -> Duration {
+/// Returns the CPU time that this thread has used.
+fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap())
 }
@@ -219,9 +219,9 @@ fn directives_delete_replace_and_retain() {
 }
 
 #[test]
-fn senseless_directives_are_told() {
+fn invalid_directives_are_errors() {
     let live = pod(json!([{"name": "a"}]));
-    for (patch, told) in [
+    for (patch, message) in [
         (json!({"$patch": "foo"}), "unknown patch type: foo in map: map[$patch:foo]"),
         (pod(json!([{"image": "i"}])), "map: map[image:i] does not contain declared merge key: name"),
         (pod(json!([{"name": "a", "$patch": "merge"}])), "merging lists cannot yet be specified in the patch"),
@@ -232,7 +232,7 @@ fn senseless_directives_are_told() {
         ),
         (json!({"spec": {"$retainKeys": ["x"], "containers": []}}), "invalid patch format of retainKeys"),
     ] {
-        assert_eq!(smp(&live, patch.clone()).unwrap_err().to_string(), told, "{patch}");
+        assert_eq!(smp(&live, patch.clone()).unwrap_err().to_string(), message, "{patch}");
     }
 }
 
@@ -268,25 +268,25 @@ mod laws {
         })
     }
 
-    /// The smallest merge patch from one object to another.
+    /// Returns the smallest merge patch from one object to another.
     fn diff(from: &Json, to: &Json) -> Json {
         let (Json::Object(from), Json::Object(to)) = (from, to) else { return to.clone() };
-        let gone = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));
+        let removed = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));
         let changed = to
             .iter()
             .filter(|(name, value)| from.get(name) != Some(value))
             .map(|(name, value)| (name.clone(), from.get(name).map_or_else(|| value.clone(), |old| diff(old, value))));
-        Json::Object(gone.chain(changed).collect())
+        Json::Object(removed.chain(changed).collect())
     }
 
     proptest! {
         #[test]
-        fn a_difference_laid_over_the_one_gives_the_other(a in json(), b in json()) {
+        fn applying_a_diff_gives_the_other_object(a in json(), b in json()) {
             prop_assert_eq!(merge(&a, &diff(&a, &b)), b);
         }
 
         #[test]
-        fn no_json_makes_a_patch_panic(object in json(), patch in json()) {
+        fn arbitrary_patches_do_not_panic(object in json(), patch in json()) {
             let _ = smp(&object, patch.clone());
             let _ = json_patch(&object, patch.clone());
             merge(&object, &patch);

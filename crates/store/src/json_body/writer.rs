@@ -1,44 +1,44 @@
-//! An object on its way from a tree to the bytes that are kept.
+//! Encodes an object into the bytes that are stored.
 
 use std::sync::Arc;
 
 use pintle_json::{Json, Map};
 
-use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOrder, MemberPlaces, OBJECT};
+use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// What is shorter stays with its object: to keep it apart takes about half as much.
-const APART_FROM: usize = 256;
+/// The minimum length of an interned member. Interning takes about half as many bytes itself.
+const MIN_MEMBER_LEN: usize = 256;
 
-/// The same of what a manager owns: hardly ever is that one object's alone.
-const OWNED_FROM: usize = 128;
+/// The minimum length of interned managed fields. It is lower, because they are hardly ever unique.
+const MIN_FIELDS_LEN: usize = 128;
 
-/// So deep are the members of a spec among the fields that a manager owns.
-const PARTED: usize = 2;
+/// The depth of a spec's members in the managed fields.
+const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
-    places: MemberPlaces,
-    apart: Vec<(u32, Arc<Interned>)>,
-    /// None: nothing is kept apart.
+    offsets: MemberOffsets,
+    interned: Vec<(u32, Arc<Interned>)>,
+    /// If `None`, nothing is interned.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether there is a `resourceVersion` to be filled in.
+    /// Whether the object has a `resourceVersion` that is filled in later.
     versioned: bool,
 }
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // Most objects fit.
+        // Enough for most objects.
         let json = Vec::with_capacity(1024);
-        Self { json, places: MemberPlaces::default(), apart: Vec::new(), interner, versioned }
+        Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
 
-    pub(super) fn written(mut self, object: &Json, order: MemberOrder) -> JsonBody {
+    pub(super) fn encode(mut self, object: &Json, order: MemberOrder) -> JsonBody {
         match object {
             Json::Object(members) => self.object(members, order),
             other => self.value(other),
         }
-        JsonBody::of(self.json, self.places, self.apart)
+        JsonBody::of(self.json, self.offsets, self.interned)
     }
 
     fn object(&mut self, members: &Map, order: MemberOrder) {
@@ -47,34 +47,33 @@ impl<'i> BodyWriter<'i> {
         let types = |name: &str| matches!(name, "apiVersion" | "kind");
         self.members(present.filter(|(name, _)| !types(name)), first, |writer, name, value| match value {
             Json::Object(metadata) if name == "metadata" => {
-                writer.places[METADATA_AT] = writer.here();
+                writer.offsets[METADATA_AT] = writer.offset();
                 writer.metadata(metadata, order);
-                writer.places[METADATA_AT + 1] = writer.here();
+                writer.offsets[METADATA_AT + 1] = writer.offset();
             }
-            value => writer.apart(value),
+            value => writer.interned_value(value),
         });
     }
 
     fn metadata(&mut self, metadata: &Map, order: MemberOrder) {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
-        let unnumbered = Json::from("");
+        let empty = Json::from("");
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
-        let present =
-            present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
+        let present = present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &empty)));
         let first: &[&str] = if order == MemberOrder::Declared { &METADATA } else { &[] };
         self.members(present, first, |writer, name, value| {
             if let Some(at) = MEMBERS.iter().position(|member| *member == name) {
-                writer.places[at] = writer.here();
+                writer.offsets[at] = writer.offset();
             }
             match value {
-                Json::Array(entries) if name == "managedFields" => writer.managed(entries),
+                Json::Array(entries) if name == "managedFields" => writer.managed_fields(entries),
                 value => writer.value(value),
             }
         });
     }
 
-    /// What the managers own is most of the metadata, and the same for many objects of one template.
-    fn managed(&mut self, entries: &[Json]) {
+    /// Writes the managed fields. They are most of the metadata, and equal for many objects of one template.
+    fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
             if at > 0 {
@@ -84,13 +83,13 @@ impl<'i> BodyWriter<'i> {
                 self.value(entry);
                 continue;
             };
-            let (start, parts) = (self.json.len(), self.apart.len());
+            let (start, parts) = (self.json.len(), self.interned.len());
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
-                "fieldsV1" => writer.owned(value, PARTED),
-                // It comes last, and what little is before it is the same in all that the manager has written alike.
-                "time" if writer.apart.len() == parts => {
-                    writer.keep_apart(start, OWNED_FROM);
+                "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
+                // `time` comes last. The members before it are equal in all similar writes of the manager.
+                "time" if writer.interned.len() == parts => {
+                    writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
                 }
                 _ => writer.value(value),
@@ -99,19 +98,19 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// What is each object's own, such as a volume of its pod, is not to keep the rest from being shared: so each member is kept apart,
-    /// down to those of this depth.
-    fn owned(&mut self, value: &Json, depth: usize) {
+    /// Writes the fields that a manager owns. Interns each member separately down to this depth, so that a unique member, such as a volume
+    /// of a pod, does not prevent sharing the others.
+    fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
                 let members = members.iter().map(|(name, value)| (name.as_str(), value));
-                self.members(members, &[], |writer, _, value| writer.owned(value, depth - 1));
+                self.members(members, &[], |writer, _, value| writer.owned_fields(value, depth - 1));
             }
-            value => self.apart(value),
+            value => self.interned_value(value),
         }
     }
 
-    /// Those of `first` in that order, then the others by name.
+    /// Writes the members in `first` in that order, then the others by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -133,34 +132,34 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// A value that other objects, or other versions of this one, may have as well.
-    fn apart(&mut self, value: &Json) {
+    /// Writes a value that other objects, or other versions of this object, may have, too.
+    fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
-        self.keep_apart(start, APART_FROM);
+        self.intern_since(start, MIN_MEMBER_LEN);
     }
 
-    /// Keeps what was written since `start` apart, if it is that long.
-    fn keep_apart(&mut self, start: usize, least: usize) {
+    /// Interns the bytes since `start` if they have the minimum length.
+    fn intern_since(&mut self, start: usize, min_len: usize) {
         if let Some(interner) = self.interner
-            && self.json.len() - start >= least
+            && self.json.len() - start >= min_len
             && let Ok(at) = u32::try_from(start)
         {
-            self.apart.push((at, interner.intern(&self.json[start..])));
+            self.interned.push((at, interner.intern(&self.json[start..])));
             self.json.truncate(start);
         }
     }
 
-    /// Bodies of requests are no longer than a few MiB.
-    fn here(&self) -> u32 {
+    /// Returns the current offset. It fits, because request bodies are limited to a few MiB.
+    fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }
 
     fn text(&mut self, text: &str) {
-        pintle_json::to_writer(&mut self.json, text).expect("memory takes any text");
+        pintle_json::to_writer(&mut self.json, text).expect("a string can be serialized to memory");
     }
 
     fn value(&mut self, value: &Json) {
-        pintle_json::to_writer(&mut self.json, value).expect("memory takes any value, whose keys are texts");
+        pintle_json::to_writer(&mut self.json, value).expect("a value with string keys can be serialized to memory");
     }
 }

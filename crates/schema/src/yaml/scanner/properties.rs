@@ -1,10 +1,10 @@
-//! Scans what is said of nodes and documents: anchors, aliases, tags and directives.
+//! Scans anchors, aliases, tags and directives.
 
 use super::{Scanned, Scanner, Token};
 use crate::yaml::cursor::Mark;
 
 impl Scanner<'_> {
-    /// An anchor, or the alias of one.
+    /// Scans an anchor or an alias.
     pub(super) fn scan_anchor(&mut self) -> Scanned<Token> {
         let start = self.cursor.mark();
         let alias = self.cursor.byte(0) == b'*';
@@ -12,7 +12,7 @@ impl Scanner<'_> {
         let name = self.scan_word();
         let ends = self.cursor.is_space_or_end(0) || b"?:,]}%@`".contains(&self.cursor.byte(0));
         match !name.is_empty() && ends {
-            false => Err(self.fault("did not find expected alphabetic or numeric character", start)),
+            false => Err(self.error("did not find expected alphabetic or numeric character", start)),
             true if alias => Ok(Token::Alias(name)),
             true => Ok(Token::Anchor(name)),
         }
@@ -33,7 +33,7 @@ impl Scanner<'_> {
             self.cursor.skip_many(2);
             self.scan_uri(String::new(), false, start).map(|uri| suffix = uri)?;
             if self.cursor.byte(0) != b'>' {
-                return Err(self.fault("did not find the expected '>'", start));
+                return Err(self.error("did not find the expected '>'", start));
             }
             self.cursor.skip();
         } else {
@@ -49,15 +49,15 @@ impl Scanner<'_> {
             }
         }
         if !self.cursor.is_space_or_end(0) {
-            return Err(self.fault("did not find expected whitespace or line break", start));
+            return Err(self.error("did not find expected whitespace or line break", start));
         }
         Ok(Token::Tag { handle, suffix })
     }
 
-    /// `!`, `!word`, or `!word!`; the second is no handle in a directive.
+    /// Scans `!`, `!word`, or `!word!`. In a directive, `!word` is an error.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Scanned<String> {
         if self.cursor.byte(0) != b'!' {
-            return Err(self.fault("did not find expected '!'", start));
+            return Err(self.error("did not find expected '!'", start));
         }
         let mut handle = String::new();
         self.cursor.read(&mut handle);
@@ -65,12 +65,12 @@ impl Scanner<'_> {
         if self.cursor.byte(0) == b'!' {
             self.cursor.read(&mut handle);
         } else if directive && handle != "!" {
-            return Err(self.fault("did not find expected '!'", start));
+            return Err(self.error("did not find expected '!'", start));
         }
         Ok(handle)
     }
 
-    /// The rest of a tag behind `head`; it may be empty if there is one.
+    /// Scans the rest of a tag after `head`. With a head, the rest may be empty.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -86,17 +86,17 @@ impl Scanner<'_> {
         }
         match found {
             true => Ok(String::from_utf8_lossy(&uri).into_owned()),
-            false => Err(self.fault("did not find expected tag URI", start)),
+            false => Err(self.error("did not find expected tag URI", start)),
         }
     }
 
-    /// The octets of one character, each as `%` and two digits.
+    /// Scans the octets of one character, each as `%` and two digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {
             let digit = |at: usize| char::from(self.cursor.byte(at)).to_digit(16);
             let (b'%', Some(high), Some(low)) = (self.cursor.byte(0), digit(1), digit(2)) else {
-                return Err(self.fault("did not find URI escaped octet", start));
+                return Err(self.error("did not find URI escaped octet", start));
             };
             let octet = (high << 4 | low) as u8;
             left = match (left, octet) {
@@ -104,9 +104,9 @@ impl Scanner<'_> {
                 (None, 0xc0..=0xdf) => Some(1),
                 (None, 0xe0..=0xef) => Some(2),
                 (None, 0xf0..=0xf7) => Some(3),
-                (None, _) => return Err(self.fault("found an incorrect leading UTF-8 octet", start)),
+                (None, _) => return Err(self.error("found an incorrect leading UTF-8 octet", start)),
                 (Some(left), 0x80..=0xbf) => Some(left - 1),
-                (Some(_), _) => return Err(self.fault("found an incorrect trailing UTF-8 octet", start)),
+                (Some(_), _) => return Err(self.error("found an incorrect trailing UTF-8 octet", start)),
             };
             to.push(octet);
             self.cursor.skip_many(3);
@@ -119,48 +119,48 @@ impl Scanner<'_> {
         self.cursor.skip();
         let name = self.scan_word();
         if name.is_empty() {
-            return Err(self.fault("could not find expected directive name", start));
+            return Err(self.error("could not find expected directive name", start));
         }
         if !self.cursor.is_space_or_end(0) {
-            return Err(self.fault("found unexpected non-alphabetical character", start));
+            return Err(self.error("found unexpected non-alphabetical character", start));
         }
         self.cursor.skip_blanks();
         let token = match name.as_str() {
             "YAML" => {
                 let major = self.scan_version(start)?;
                 if self.cursor.byte(0) != b'.' {
-                    return Err(self.fault("did not find expected digit or '.' character", start));
+                    return Err(self.error("did not find expected digit or '.' character", start));
                 }
                 self.cursor.skip();
                 Token::Version { major, minor: self.scan_version(start)? }
             }
             "TAG" => self.scan_tag_directive(start)?,
-            _ => return Err(self.fault("found unknown directive name", start)),
+            _ => return Err(self.error("found unknown directive name", start)),
         };
         self.cursor.skip_blanks();
         if self.cursor.byte(0) == b'#' {
             self.cursor.skip_line_rest();
         }
         if !self.cursor.is_break_or_end(0) {
-            return Err(self.fault("did not find expected comment or line break", start));
+            return Err(self.error("did not find expected comment or line break", start));
         }
         self.cursor.read_break();
         Ok(token)
     }
 
-    /// Two digits at most.
+    /// Scans a number of at most two digits.
     fn scan_version(&mut self, start: Mark) -> Scanned<u8> {
         let (mut value, mut length) = (0, 0);
         while let digit @ b'0'..=b'9' = self.cursor.byte(0) {
             length += 1;
             if length > 2 {
-                return Err(self.fault("found extremely long version number", start));
+                return Err(self.error("found extremely long version number", start));
             }
             value = value * 10 + (digit - b'0');
             self.cursor.skip();
         }
         match length {
-            0 => Err(self.fault("did not find expected version number", start)),
+            0 => Err(self.error("did not find expected version number", start)),
             _ => Ok(value),
         }
     }
@@ -168,12 +168,12 @@ impl Scanner<'_> {
     fn scan_tag_directive(&mut self, start: Mark) -> Scanned<Token> {
         let handle = self.scan_handle(true, start)?;
         if !self.cursor.is_blank(0) {
-            return Err(self.fault("did not find expected whitespace", start));
+            return Err(self.error("did not find expected whitespace", start));
         }
         self.cursor.skip_blanks();
         let prefix = self.scan_uri(String::new(), false, start)?;
         if !self.cursor.is_space_or_end(0) {
-            return Err(self.fault("did not find expected whitespace or line break", start));
+            return Err(self.error("did not find expected whitespace or line break", start));
         }
         Ok(Token::TagDirective { handle, prefix })
     }

@@ -1,19 +1,19 @@
-//! Scans scalars: plain ones, those in quotes, and blocks.
+//! Scans plain scalars, quoted scalars and block scalars.
 
 use super::{Scanned, Scanner};
-use crate::yaml::cursor::{Mark, YamlFault};
+use crate::yaml::cursor::{Mark, YamlError};
 
-/// Blanks and line breaks between two parts of a scalar.
+/// The blanks and line breaks between two parts of a scalar.
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break, once there is one.
+    /// The first line break, if there is one.
     first: Option<&'static str>,
     further: String,
 }
 
 impl Gap {
-    /// Adds what it stands for: its blanks, or its line breaks folded.
+    /// Appends the content of the gap: its blanks, or its line breaks folded.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -30,7 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. `stop` may refuse a tab.
+    /// Reads blanks and line breaks. `allows` may reject a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A scalar without quotes. In a flow collection, `:` belongs to it unless a blank follows, and `?` ends it.
+    /// Scans a plain scalar. In a flow collection, `:` is part of it unless a blank follows, and `?` ends it.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
@@ -78,7 +78,7 @@ impl Scanner<'_> {
                 match early && scanner.cursor.byte(0) == b'\t' {
                     true => {
                         let problem = "found a tab character that violates indentation";
-                        Err(YamlFault::scanning(problem, start, scanner.cursor.mark()))
+                        Err(YamlError::scanning(problem, start, scanner.cursor.mark()))
                     }
                     false => Ok(()),
                 }
@@ -103,11 +103,11 @@ impl Scanner<'_> {
         self.cursor.skip();
         loop {
             if self.cursor.is_document_marker("---") || self.cursor.is_document_marker("...") {
-                return Err(self.fault("found unexpected document indicator", start));
+                return Err(self.error("found unexpected document indicator", start));
             }
             if self.cursor.is_end() {
                 self.cursor.check_end()?;
-                return Err(self.fault("found unexpected end of stream", start));
+                return Err(self.error("found unexpected end of stream", start));
             }
             let escaped_break = self.scan_quoted_part(quote, start, &mut text)?;
             if self.cursor.byte(0) == quote {
@@ -115,7 +115,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // Blanks at the beginning of the next line do not count, nor does this break.
+                // This line break and the blanks at the start of the next line do not count.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -123,7 +123,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads up to a blank, a line break or the closing quote. Answers whether an escaped line break ended it.
+    /// Reads up to a blank, a line break or the closing quote. Returns true if an escaped line break ended the part.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
@@ -163,7 +163,7 @@ impl Scanner<'_> {
             b'x' => ('\0', 2),
             b'u' => ('\0', 4),
             b'U' => ('\0', 8),
-            _ => return Err(self.fault("found unknown escape character", start)),
+            _ => return Err(self.error("found unknown escape character", start)),
         };
         self.cursor.skip_many(2);
         if digits == 0 {
@@ -173,23 +173,23 @@ impl Scanner<'_> {
         let mut value = 0_u32;
         for at in 0..digits {
             let Some(digit) = char::from(self.cursor.byte(at)).to_digit(16) else {
-                return Err(self.fault("did not find expected hexdecimal number", start));
+                return Err(self.error("did not find expected hexdecimal number", start));
             };
             value = value << 4 | digit;
         }
         let Some(c) = char::from_u32(value) else {
-            return Err(self.fault("found invalid Unicode character escape code", start));
+            return Err(self.error("found invalid Unicode character escape code", start));
         };
         self.cursor.skip_many(digits);
         text.push(c);
         Ok(())
     }
 
-    pub(super) fn fault(&self, problem: &str, start: Mark) -> YamlFault {
-        YamlFault::scanning(problem, start, self.cursor.mark())
+    pub(super) fn error(&self, problem: &str, start: Mark) -> YamlError {
+        YamlError::scanning(problem, start, self.cursor.mark())
     }
 
-    /// A block scalar, literal or folded.
+    /// Scans a literal or folded block scalar.
     pub(super) fn scan_block(&mut self, literal: bool) -> Scanned<String> {
         let start = self.cursor.mark();
         self.cursor.skip();
@@ -226,13 +226,13 @@ impl Scanner<'_> {
         Ok(text)
     }
 
-    /// How the end is chomped (`+`, `-`, or else), and the number of columns that the content is indented by, if it is given.
+    /// Returns the chomping indicator (`+`, `-`, or 0 if absent) and the indentation indicator (0 if absent).
     fn scan_block_header(&mut self, start: Mark) -> Scanned<(u8, isize)> {
         let (mut chomping, mut increment) = (0, 0);
         for _ in 0..2 {
             match self.cursor.byte(0) {
                 byte @ (b'+' | b'-') if chomping == 0 => chomping = byte,
-                b'0' if increment == 0 => return Err(self.fault("found an indentation indicator equal to 0", start)),
+                b'0' if increment == 0 => return Err(self.error("found an indentation indicator equal to 0", start)),
                 digit @ b'1'..=b'9' if increment == 0 => increment = isize::from(digit - b'0'),
                 _ => break,
             }
@@ -243,13 +243,13 @@ impl Scanner<'_> {
             self.cursor.skip_line_rest();
         }
         if !self.cursor.is_break_or_end(0) {
-            return Err(self.fault("did not find expected comment or line break", start));
+            return Err(self.error("did not find expected comment or line break", start));
         }
         self.cursor.read_break();
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next; the first decides how far the content is indented.
+    /// Reads empty lines and the indentation of the next line. If the indentation is not known yet, the longest of these lines decides it.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {
@@ -260,7 +260,7 @@ impl Scanner<'_> {
             furthest = furthest.max(self.cursor.mark().column as isize);
             if inside(self) && self.cursor.byte(0) == b'\t' {
                 let problem = "found a tab character where an indentation space is expected";
-                return Err(self.fault(problem, start));
+                return Err(self.error(problem, start));
             }
             match self.cursor.read_break() {
                 "" => break,

@@ -1,9 +1,9 @@
-//! The words in which values are read and changed.
+//! The methods that read and change values.
 
 use pintle_json::{Json, json};
 
 #[test]
-fn what_is_absent_or_of_another_type_reads_as_nothing() {
+fn absent_value_or_wrong_type_reads_as_empty() {
     let pod = json!({"spec": {"nodeName": "a", "tty": true, "n": 3, "half": 0.5, "null": null, "list": [{"x": 1}, 2]}});
     assert_eq!(
         [pod.text("/spec/nodeName"), pod.text("/spec/n"), pod.text("/a/b"), pod["spec"]["nodeName"].text("")],
@@ -20,7 +20,7 @@ fn what_is_absent_or_of_another_type_reads_as_nothing() {
 }
 
 #[test]
-fn what_is_changed_is_made_where_it_is_absent_and_left_alone_where_it_is_of_another_type() {
+fn changes_create_absent_members_and_keep_other_types() {
     let mut object = json!({"a": null, "list": [{}, 1]});
     object.set_default("a", 1);
     object.set_default("a", 2);
@@ -49,7 +49,7 @@ fn what_is_changed_is_made_where_it_is_absent_and_left_alone_where_it_is_of_anot
 }
 
 #[test]
-fn nothing_and_what_holds_nothing_is_empty() {
+fn null_and_empty_values_are_empty() {
     let empty = [json!(null), json!(""), json!([]), json!({})];
     assert!(empty.iter().all(Json::is_empty));
     let not = [json!(0), json!(false), json!(" "), json!([null]), json!({"a": null})];
@@ -57,7 +57,7 @@ fn nothing_and_what_holds_nothing_is_empty() {
 }
 
 #[test]
-fn values_compare_with_what_they_are_made_of() {
+fn values_compare_with_rust_values() {
     let object = json!({"s": "x", "n": 3, "b": true, "f": 0.5});
     assert_eq!(object["s"], "x");
     assert_eq!("x", object["s"]);
@@ -67,5 +67,5 @@ fn values_compare_with_what_they_are_made_of() {
         (object["b"] == true, object["f"] == 0.5, object["n"] == -1, object["s"] == *"x"),
         (true, true, false, true)
     );
-    assert_ne!(json!(1), json!(1.0), "as serde_json has it");
+    assert_ne!(json!(1), json!(1.0), "as in serde_json");
 }

@@ -1,4 +1,4 @@
-//! A part of an object, read without a tree of the rest.
+//! Reads parts of an object without decoding the rest.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::BorrowedText;
 
-/// Reads of a value what is at these paths, and skips all else.
-pub(super) struct Only<'p> {
+/// Reads the values at these paths and skips everything else.
+pub(super) struct Projection<'p> {
     pub(super) paths: Vec<&'p [&'p str]>,
 }
 
-impl<'de> DeserializeSeed<'de> for Only<'_> {
+impl<'de> DeserializeSeed<'de> for Projection<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Json, D::Error> {
@@ -24,7 +24,7 @@ impl<'de> DeserializeSeed<'de> for Only<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Only<'_> {
+impl<'de> Visitor<'de> for Projection<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,13 +39,13 @@ impl<'de> Visitor<'de> for Only<'_> {
             if paths.is_empty() {
                 map.next_value::<IgnoredAny>()?;
             } else {
-                found.insert(name.into_owned(), map.next_value_seed(Only { paths })?);
+                found.insert(name.into_owned(), map.next_value_seed(Projection { paths })?);
             }
         }
         Ok(Json::Object(found))
     }
 
-    // What is no object has nothing at a path.
+    // Other types have no members, so nothing is at a path.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)
