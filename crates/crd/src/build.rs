@@ -9,21 +9,21 @@ use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
 use crate::structural::structural;
 
-/// A resource that is defined by a CustomResourceDefinition. `#[derive(Resource)]` implements it; the page of this crate has an example.
+/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. The page of this crate has an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The declarations besides those of [`Resource`].
+    /// The declarations that [`Resource`] does not have.
     const DECLARATION: Declaration;
 
     /// Returns the CustomResourceDefinition of this version.
     ///
     /// # Panics
     ///
-    /// Panics if the type has no structural schema, or if a column or the scale subresource names a field that the schema does not have. The
-    /// result depends on nothing but the type, so a test that calls it once is enough.
+    /// Panics if the type has no structural schema, or if a column, the scale subresource or a selectable field names a field that is not in
+    /// the schema. The result depends only on the type, so one test that calls this function is enough.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,

@@ -6,7 +6,7 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns the columns of a definition. kubectl shows the age only if a definition has no columns, so it is added to those that lack it.
+/// Returns the columns of a definition. kubectl adds the age only to a definition without columns, so this function adds it to the others.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };

@@ -1,7 +1,7 @@
-//! What the attributes of a custom resource declare.
+//! The declarations of a custom resource.
 
-/// The declarations of a custom resource besides its group, version, kind, plural and scope, which
-/// [`Resource`](pintle_meta::Resource) has. `#[derive(Resource)]` fills it from the attributes.
+/// The declarations of a custom resource. [`Resource`](pintle_meta::Resource) has its group, version, kind, plural and scope.
+/// `#[derive(Resource)]` fills the fields from the attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
     /// The singular, for kubectl.
@@ -18,9 +18,9 @@ pub struct Declaration {
     pub columns: &'static [Column],
     /// The JSON paths of fields for field selectors.
     pub selectable_fields: &'static [&'static str],
-    /// CEL rules on the whole object, each with its message.
+    /// CEL rules for the whole object, each with its message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether clients get a warning.
+    /// Whether the version is deprecated. Clients then get a warning.
     pub is_deprecated: bool,
     /// The warning; if `None`, kube-apiserver's own.
     pub deprecation_warning: Option<&'static str>,

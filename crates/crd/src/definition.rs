@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
 ///
-/// It serializes with `apiVersion` and `kind`, so its YAML can be given to kubectl.
+/// It serializes with `apiVersion` and `kind`, so kubectl can apply its YAML.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -65,7 +65,7 @@ impl CustomResourceDefinition {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
-    /// Makes one definition of several versions of a kind. The versions keep their order. The names are those of the stored version.
+    /// Merges several versions of a kind into one definition. The versions keep their order. The stored version gives the names.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! CustomResourceDefinitions from Rust structs.
 //!
-//! `#[derive(Resource)]` makes a custom resource of a struct with the fields `metadata`, `spec` and `status`. The struct also derives serde's
-//! traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition, with a structural schema as kube-apiserver requires it.
+//! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The struct also derives
+//! serde's traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition with the structural schema that kube-apiserver
+//! requires.
 //!
 //! ```
 //! use pintle_crd::{CustomResource, Resource};
@@ -54,27 +55,33 @@
 //! | `cluster` | the objects are cluster-scoped | namespaced |
 //! | `status = false` | the status is no subresource | a subresource if there is a field `status` |
 //! | `scale(spec = "…", status = "…", selector = "…")` | the JSON paths of the scale subresource | none |
-//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the type is the schema's; an `Age` column comes last |
+//! | `column("URL", ".status.url")` | a printer column; options: `type`, `format`, `description`, `priority` | the schema gives the type; the last column is `Age` |
 //! | `selectable(".spec.domain")` | fields for field selectors | none |
-//! | `rule("self.spec.replicas < 9", "too many")` | a CEL rule on the whole object, and its message | none |
+//! | `rule("self.spec.replicas < 9", "too many")` | a CEL rule for the whole object, and its message | none |
 //! | `deprecated`, `deprecated = "use v2"` | clients get a warning | not deprecated |
 //! | `served = false`, `stored = false` | for one of several [versions](CustomResourceDefinition::merge) | true |
 //!
 //! # Schemas
 //!
-//! The schema is that of schemars, made [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
+//! schemars derives the schema. This crate makes it [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
 //!
-//! - An enum of unit variants is a string with `enum`. Tagged and untagged enums of objects, and flattened ones, get the properties of all
-//!   variants, and `oneOf` or `anyOf` says which belong together.
+//! - An enum of unit variants is a string with `enum`. An enum of objects gets the properties of all variants, and
+//!   `oneOf` or `anyOf` describes each variant. The enum can be tagged, untagged or flattened.
 //! - A field of the type `Option` is not required. kube-apiserver prunes its `null`. Items and values of maps are `nullable`.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
-//! - A value that is an integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
+//! - An integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
 //! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
-//! - Formats that kube-apiserver does not know, such as `uint32`, are left out. The bounds stay.
-//! - Everything with an `x-kubernetes-` prefix is kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
+//! - Formats that kube-apiserver does not know, such as `uint32`, are removed. The bounds stay.
+//! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! Types that have no structural schema, such as recursive ones, make [`crd`](CustomResource::crd) panic with the field and a way out. So one
-//! test that calls it is enough. [`preserve_unknown_fields`] is the schema for such a field.
+//! A recursive type has no structural schema. [`crd`](CustomResource::crd) then panics with a message that names the field and the remedy:
+//! the schema [`preserve_unknown_fields`]. So one test that calls `crd` is enough.
+//!
+//! # Main items
+//!
+//! - [`Resource`]: the derive macro
+//! - [`CustomResource`]: the trait that the macro implements
+//! - [`CustomResourceDefinition`]: the object to apply
 
 mod build;
 mod columns;
@@ -89,8 +96,13 @@ pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError};
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 
-/// For the code that the derive macro generates.
+/// Items for the code that the derive macro generates.
 #[doc(hidden)]
 pub mod __private {
     pub use pintle_meta::resource;
 }
+
+// Runs the example of the README as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-//! Structural schemas from those of schemars.
+//! Converts schemars' schemas to structural schemas.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::union::{merge, union};
 /// A schema as a JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The keywords of JSON Schema that a structural schema keeps. All with an `x-kubernetes-` prefix are kept, too.
+/// The keywords of JSON Schema that a structural schema keeps, besides those with the prefix `x-kubernetes-`.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -43,7 +43,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver knows. It warns of all others.
+/// The formats that kube-apiserver knows. It warns about other formats.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -102,9 +102,9 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// The schema of a field that may hold any JSON, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
+/// Returns the schema of a field with any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver neither checks nor prunes such a field. Recursive types need it.
+/// kube-apiserver does not validate or prune such a field. Recursive types need it.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -118,18 +118,18 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Makes the schema of an item or of a map's value structural. `path` is that of the field, for errors.
+/// Converts the schema of a list item or of a map value. Errors name `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
-    // kube-apiserver refuses null for every enum, also for one that is nullable.
+    // kube-apiserver rejects null for every enum, even for a nullable enum.
     if schema.contains_key("enum") {
         schema.remove("nullable");
     }
     Ok(schema)
 }
 
-/// Makes the schema of a property structural. kube-apiserver prunes a null unless the property is nullable, and Rust reads both as `None`. So
-/// an `Option` is not nullable.
+/// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes an absent value and a null as
+/// `None`, so an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let is_explicit = schema.get("nullable").is_some();
     let mut schema = convert(schema, path)?;
@@ -171,7 +171,7 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Rewrites the keywords that a structural schema spells otherwise.
+/// Rewrites the keywords that have another form in a structural schema.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -189,7 +189,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // `convert` of the alternatives reports what cannot be one type.
+            // `union` rejects types that cannot be one type.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -219,7 +219,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // schemars' form of a map whose keys are numbers.
+    // schemars describes a map with numeric keys like this.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {
@@ -248,7 +248,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema has properties or additional ones.
+            // A structural schema cannot have both keywords.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -265,7 +265,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Gives the schema its type, if the keywords imply one.
+/// Adds the type that the keywords imply.
 fn finish(schema: &mut Object) {
     if schema.contains_key("type") || schema.contains_key(INT_OR_STRING) {
         return;
@@ -285,7 +285,7 @@ fn finish(schema: &mut Object) {
     };
 }
 
-/// The members of a JSON object; none of another value.
+/// Returns the members of a JSON object, or no members for another value.
 pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(members) => members,

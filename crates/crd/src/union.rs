@@ -1,4 +1,4 @@
-//! Alternatives in schemas: Rust's enums and optional values.
+//! Converts alternatives: enums and optional values.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn is_int_or_string(variants: &[Object]) -> bool {
     is("integer") && is("string") && !variants.iter().any(others)
 }
 
-/// Returns whether two schemas are the same but for their descriptions.
+/// Returns whether two schemas are equal, ignoring their descriptions.
 fn same(one: &Object, other: &Object) -> bool {
     let plain = |schema: &Object| {
         let mut schema = schema.clone();
@@ -55,7 +55,7 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Makes one `enum` of those of all variants. The descriptions of the values become part of the description, as for built-in types.
+/// Collects the values of all variants in one `enum`. As for built-in types, the description lists the values.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -80,7 +80,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Gives the schema the properties of all variants, and a rule that says which of them belong together.
+/// Collects the properties of all variants, and adds a rule for each variant.
 fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
@@ -98,7 +98,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A rule without a condition is always met.
+    // A variant without a condition matches every object.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -110,7 +110,7 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the condition of one variant: the fields that only it requires, and the value of its tag.
+/// Returns the condition of one variant: the fields that other variants do not require, and the value of its tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -128,7 +128,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. Those of a second flattened enum are combined with the first ones.
+/// Adds alternatives. The alternatives of a second flattened enum are combined with `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -145,7 +145,7 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the members of another schema for the same value. The description of `schema` wins.
+/// Adds the keywords of another schema for the same value. The description of `schema` has precedence.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -178,7 +178,7 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Two variants may have the same one, or different values of the tag.
+/// Adds a property. Two variants may share a property, and may have different values of the tag.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -191,7 +191,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     if let (Some(Value::Array(values)), Some(Value::Array(more))) = (present.get_mut("enum"), new.remove("enum")) {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // The description was that of one variant.
+        // The description belongs to one variant.
         present.remove("description");
         return Ok(());
     }

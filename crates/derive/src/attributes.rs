@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Path, Result, Token, parenthesized, parse_quote};
 
-/// What the attributes of a struct declare.
+/// The attributes of a struct.
 pub(crate) struct Attributes {
     pub(crate) group: LitStr,
     pub(crate) version: LitStr,
@@ -24,7 +24,7 @@ pub(crate) struct Attributes {
     pub(crate) deprecated: Option<Option<LitStr>>,
     pub(crate) served: bool,
     pub(crate) stored: bool,
-    /// The path of the crate that has `CustomResource`.
+    /// The path of the crate with `CustomResource`.
     pub(crate) root: Path,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes as they are found, before `group` and `version` are known to be there.
+/// The attributes during parsing, when `group` and `version` can be absent.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -135,7 +135,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
 }
 
-/// `name = true`, or the name alone.
+/// `name = true`, or only the name.
 fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);

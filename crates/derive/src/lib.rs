@@ -1,4 +1,8 @@
-//! The derive macro `Resource`. Use it through `pintle_crd::Resource` or `pintle::crd::Resource`, which have the documentation.
+//! The derive macro for custom resources.
+//!
+//! Use the macro through `pintle_crd` or `pintle`. The page of `pintle-crd` documents the attributes.
+//!
+//! - [`macro@Resource`]: implements `Object`, `Resource` and `CustomResource`
 
 mod attributes;
 mod expand;
@@ -7,9 +11,9 @@ mod plural;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Implements `Object`, `Resource` and `CustomResource` for a struct with the fields `metadata`, `spec` and `status`.
+/// Implements `Object`, `Resource` and `CustomResource` for a struct with a field `metadata`.
 ///
-/// The page of `pintle-crd` has the attributes and an example.
+/// The page of `pintle-crd` documents the attributes and has an example.
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn derive_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

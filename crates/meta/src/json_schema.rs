@@ -42,7 +42,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // The bounds are those of metav1.Condition.
+    // metav1.Condition has these bounds.
     Condition: {
         "type": "object",
         "properties": {

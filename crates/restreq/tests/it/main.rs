@@ -7,6 +7,7 @@ mod builder;
 mod credentials;
 mod deadlines;
 #[cfg(unix)]
+mod environment;
 mod exec;
 #[cfg(feature = "gzip")]
 mod gzip;

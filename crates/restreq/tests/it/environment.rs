@@ -1,5 +1,4 @@
 //! The proxy of the environment. The test runs itself as a second process, because the variables belong to a process.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -33,7 +32,7 @@ fn answer(body: &'static str) -> u16 {
 #[test]
 fn client_uses_the_proxy_of_the_environment_unless_disabled() {
     let run = |proxy: u16, server: u16| {
-        let this_test = "environment_decides_in_a_second_process";
+        let this_test = "environment::environment_decides_in_a_second_process";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--include-ignored", this_test])
             .env_remove("NO_PROXY")
