@@ -1,4 +1,4 @@
-//! What the strategies of kinds answer with.
+//! The types that strategies return.
 
 use pintle_json::Json;
 
@@ -6,84 +6,83 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// How stored objects become what a version shows of them.
+/// How stored objects are converted to a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// They are shown as they are stored.
+    /// The stored form is the form of this version.
     Stored,
-    /// They are made anew each time.
+    /// Every object is converted.
     Converted,
-    /// Some are shown as they are stored. Which, is the same for all that have this number.
+    /// Some objects need no conversion. The stored object remembers under this number that it needs none.
     Checked(u64),
 }
 
-/// Where a kind comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// It is part of the server.
     BuiltIn,
-    /// A custom resource definition made it.
+    /// It comes from a custom resource definition.
     Custom,
 }
 
-/// How a real server finds out what serves a request. It words what nothing serves accordingly.
+/// How kube-apiserver dispatches requests to a group. This determines its responses to unknown paths and methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// Each path has a route for each method.
     PerMethod,
-    /// One handler takes whatever no route is for, and looks up the definition.
+    /// One handler receives all other requests and looks up the definition.
     CatchAll,
 }
 
-/// What becomes of a finalizer that names no domain and is none of the standard ones.
+/// How the server treats a finalizer without a domain that is not a standard one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainFinalizers {
-    Refused,
-    WarnedOf,
-    Taken,
+    Rejected,
+    Warned,
+    Accepted,
 }
 
-/// What the objects of a kind have to do with pods.
+/// How the objects of a kind relate to pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pods {
     Unrelated,
     /// They are pods.
     Themselves,
-    /// Pods are made of the template that is there.
+    /// They create pods from the template at this JSON pointer.
     MadeFrom(&'static str),
-    /// Pods are in them, held to the standards that their labels name.
+    /// They contain pods, and their labels set the pod security standards. These are namespaces.
     Inside,
 }
 
-/// A part of an object that goes on for as long as somebody listens.
+/// A subresource that connects to the object or streams from it, such as `exec` or `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
-    /// The methods by which it is asked for.
+    /// The allowed HTTP methods.
     pub(crate) methods: &'static [&'static str],
-    /// Its options, as the query and the rest of the path have them.
+    /// Reads the options from the query and the rest of the path.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether it is a way into the object, about which admission is asked.
+    /// Whether it is a connect request, which passes admission.
     pub(crate) connects: bool,
-    /// Whether its paths go on.
-    pub(crate) goes_below: bool,
-    /// What comes of it, or why nothing does: of the object that a place names, and of those options.
+    /// Whether it has paths below it.
+    pub(crate) has_subpaths: bool,
+    /// Computes the response from the target and the options.
     pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
-/// What comes of a stream.
+/// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// It would be passed on to somebody who is not there, for this reason.
-    Nobody(String),
+    /// The connection to the backend failed with this error.
+    Unreachable(String),
 }
 
-/// A right that a write takes beside that to write: to do something to one of these objects.
+/// A permission that a write needs in addition to its own verb: a verb on one of the named objects.
 #[derive(Debug)]
-pub(crate) struct FurtherRight {
+pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// In the group of the kind.
+    /// The group is that of the kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
-    /// What who lacks it is told.
+    /// The message of the 403 response if the user lacks the permission.
     pub(crate) refusal: String,
 }

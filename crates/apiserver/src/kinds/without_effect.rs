@@ -1,14 +1,14 @@
-//! What a real server would act upon and this one does not. It is never silent: who counts on it gets a Warning.
+//! Features of kube-apiserver that this server accepts but does not implement. Each use of one causes a warning.
 
 use pintle_json::Json;
 
 use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
-/// What is taken and has no effect, and why.
+/// A feature and why it has no effect.
 type Missing = (&'static str, &'static str);
 
-/// All of them.
+/// All features without effect.
 pub(crate) const WITHOUT_EFFECT: &[Missing] =
     &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
@@ -36,31 +36,31 @@ pub(crate) const IMPERSONATION: Missing = (
 pub(crate) const RULES: Missing =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
-/// The warning about a part of an object.
+/// Returns the warning about a part of an object.
 pub(crate) fn without_effect(what: &str, (_, why): Missing) -> String {
     format!("{what} has no effect: {why}")
 }
 
-/// The warning about a whole object.
+/// Returns the warning about a whole object.
 pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
     vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
 }
 
-/// Whether a rule of admission names anything that is served.
-pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
+/// Whether an admission rule matches any served resource.
+pub(super) fn matches_served(kinds: &Kinds, rule: &Json) -> bool {
     let any = |field: &str| rule.texts(field).any(|named| named == "*");
     let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));
     let is_named = |kinds: &VersionKinds| {
         let mut plurals = rule.texts("/resources").map(|resource| resource.split('/').next().unwrap_or_default());
         plurals.any(|plural| plural == "*" || kinds.resource(plural).is_some())
     };
-    let is_about_group = |group: &Group| match any_version {
+    let matches_group = |group: &Group| match any_version {
         true => group.versions().any(|(_, kinds)| is_named(kinds)),
         false => rule.texts("/apiVersions").filter_map(|name| group.version(name)).any(|kinds| is_named(kinds)),
     };
     match any_group {
-        true => kinds.groups().any(|(_, group)| is_about_group(group)),
-        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| is_about_group(group)),
+        true => kinds.groups().any(|(_, group)| matches_group(group)),
+        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| matches_group(group)),
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_about_something_if_all_that_it_names_is_served_together() {
+    fn rule_matches_only_resources_served_in_its_group_and_version() {
         let kinds = Kinds::builtin();
         for (groups, versions, resources, expected) in [
             (json!(["apps"]), json!(["v1"]), json!(["deployments"]), true),
@@ -86,7 +86,7 @@ mod tests {
             (json!([]), json!(["*"]), json!(["*"]), false),
         ] {
             let rule = json!({"apiGroups": groups, "apiVersions": versions, "resources": resources});
-            assert_eq!(is_about(&kinds, &rule), expected, "{rule}");
+            assert_eq!(matches_served(&kinds, &rule), expected, "{rule}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Which objects the scopes of a quota cover.
+//! The scopes of quotas.
 
 use pintle_json::Json;
 
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Whether the quota's scopes all take in the object. Only pods and claims are in any.
+/// Whether all scopes of the quota include the object. Only pods and claims belong to scopes.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -36,7 +36,7 @@ fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
     }
 }
 
-/// Whether the requirement picks one of the names an object has. Without a requirement there has to be one.
+/// Whether the requirement matches one of the names of an object. Without a requirement, any name matches.
 fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
@@ -48,7 +48,7 @@ fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// The classes that a claim asks for, has, or is being moved to.
+/// Returns the volume attributes classes of a claim: desired, current and target.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

@@ -3,14 +3,14 @@
 use super::webhook_errors;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
+use crate::kinds::without_effect::{WEBHOOKS, matches_served, whole};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::object::doubles;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+/// The strategy of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Webhooks {
     pub(in crate::kinds) mutating: bool,
@@ -19,7 +19,7 @@ pub(in crate::kinds) struct Webhooks {
 impl Strategy for Webhooks {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let mut rules = object.list("/webhooks").flat_map(|webhook| webhook.list("/rules"));
-        match rules.any(|rule| is_about(kinds, rule)) {
+        match rules.any(|rule| matches_served(kinds, rule)) {
             true => whole(object, WEBHOOKS),
             false => Vec::new(),
         }

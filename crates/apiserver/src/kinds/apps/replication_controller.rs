@@ -1,4 +1,4 @@
-//! ReplicationController, which is of the core group.
+//! ReplicationController, which belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
@@ -18,7 +18,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::created(object, TEMPLATE),
-            // The kube-apiserver looks at the template that is being replaced.
+            // kube-apiserver checks the old template.
             Some(old) => template_warnings::changed(old, object, TEMPLATE),
         }
     }

@@ -1,4 +1,4 @@
-//! The conditions of a signing request: approved, denied, failed. What was decided stays decided.
+//! The conditions of a signing request: Approved, Denied and Failed. Decisions are final.
 
 use pintle_json::Json;
 
@@ -7,7 +7,7 @@ use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// These are true, or not there.
+/// The conditions whose status can only be `True`.
 const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
@@ -18,8 +18,8 @@ fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
     conditions(object).filter(|condition| condition["type"] == wanted).collect()
 }
 
-/// Gives conditions the times that they lack.
-pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
+/// Sets missing timestamps of conditions.
+pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
     for condition in status.items_mut("conditions") {
         if condition["lastUpdateTime"].is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Keeps approvals and denials as they were, unless their number changes, which is refused.
+/// Restores the old approvals and denials. If their number has changed, it leaves them to validation, which rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -49,7 +49,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// The faults of the conditions by themselves. What the old object had wrong may stay.
+/// Validates the conditions. Faults of the old object are tolerated.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
@@ -84,8 +84,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> FieldErrors {
+/// Reports forbidden changes of conditions. `decides` says that the request may add approvals and denials.
+pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {
         FieldError::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))

@@ -94,7 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// The rules of any Node, but for a status, and those of a change, which look at taints and amounts once more.
+    /// Validates the whole node, unless only its status is updated. Then applies the rules for updates, which check taints and amounts
+    /// again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -166,17 +167,17 @@ impl Strategy for Node {
     }
 }
 
-/// `podCIDR` is the first of the `podCIDRs`, and wins over it.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. `podCIDR` wins.
 fn complete_ranges(spec: &mut Json) {
-    let (first, told) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
+    let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
-        () if told == first => {}
-        () if told.is_empty() => spec.set("podCIDR", first),
-        () => spec.set("podCIDRs", json!([told])),
+        () if single == first => {}
+        () if single.is_empty() => spec.set("podCIDR", first),
+        () => spec.set("podCIDRs", json!([single])),
     }
 }
 
-/// The faults of the taints of a node, which are reported below its metadata.
+/// Validates the taints. kube-apiserver reports them below `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let doubles = doubles(taints);
@@ -226,7 +227,7 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// What is set once and stays.
+/// Validates the fields that cannot change once they are set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

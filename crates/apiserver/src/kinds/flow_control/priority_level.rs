@@ -93,7 +93,7 @@ fn errors(object: &Json) -> FieldErrors {
         .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
         .done();
     match name {
-        // How many its requests are taken for is for its administrators to say.
+        // The spec of `exempt` may be changed in its `exempt` field.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::not_fixed(name, spec, " except the 'spec.exempt' field"));
         }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_level_is_exempt_and_two_stay_as_they_are() {
+    fn only_exempt_is_exempt_and_mandatory_levels_are_fixed() {
         let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
         let of = |name: &str, spec: Json| {
             let errors = errors(&json!({"metadata": {"name": name}, "spec": spec}));

@@ -1,4 +1,4 @@
-//! From one version to the other and back. Nothing is lost on the way.
+//! Lossless conversion between `autoscaling/v1` and `autoscaling/v2`.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::read;
 
 const OLD: &str = "autoscaling/v1";
 const NEW: &str = "autoscaling/v2";
-/// The share of its request that a pod is to use where nothing else is asked for.
+/// The default target for CPU utilization, in percent.
 const DEFAULT_SHARE: i64 = 80;
 
 pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// An object of the older version as one of the newer. What an annotation says counts only if all of it can be read.
+/// Converts v1 to v2. An annotation that cannot be read as a whole is ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -38,7 +38,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // It is stored as it would be had it come in the newer version.
+            // Fills the defaults, as for an object that is created in v2.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
@@ -63,7 +63,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// An object of the newer version as one of the older: what that has no field for goes into annotations.
+/// Converts v2 to v1. Fields that v1 lacks become annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -109,7 +109,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// The share that a metric asks for, if the older version has a field for it.
+/// Returns the target CPU utilization of a metric, for which v1 has a field.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -118,12 +118,12 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member; none if it was null.
+/// Removes a member. Returns `None` if it was null.
 fn taken(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Whether a field of the newer version can hold that.
+/// Whether the value has the type of the v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

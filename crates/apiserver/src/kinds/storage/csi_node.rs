@@ -52,7 +52,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// The keys of the labels that say where a driver reaches, told at the driver's own path.
+/// Validates the topology keys of a driver. kube-apiserver reports them at the path of the driver.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Validates the variables of a container.
+//! Validates the environment variables of a container.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-/// The fields of a pod that a variable can hold.
+/// The pod fields that a variable can refer to.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -26,7 +26,7 @@ const VARIABLE_FIELDS: &[&str] = &[
 const VARIABLE_SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
-/// The faults of the variables and of the maps they are taken from.
+/// Validates `env` and `envFrom`.
 pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
@@ -61,7 +61,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// The variables that come from files of volumes that are not made for it.
+/// Reports variables with a `fileKeyRef` to a missing volume or to one that is not an emptyDir.
 pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");

@@ -1,4 +1,4 @@
-//! Validates the amounts of resources that containers and pods ask for.
+//! Validates the resources of containers and pods.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -11,8 +11,8 @@ use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// Standard as well, though no container has them.
-const OF_NAMESPACES: &[&str] = &[
+/// Standard resources that only quotas and limit ranges use.
+const QUOTA_RESOURCES: &[&str] = &[
     "requests.cpu",
     "requests.memory",
     "requests.ephemeral-storage",
@@ -32,21 +32,21 @@ const OF_NAMESPACES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The names of the claims that a pod makes.
+/// The resource claims of a pod.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// As they are told where one is missing.
-    told: OnceCell<String>,
+    /// The list of names for the error about an unknown claim, built on first use.
+    listed: OnceCell<String>,
 }
 
 impl<'a> PodClaims<'a> {
     pub(super) fn of(spec: &'a Json) -> Self {
         let names = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
-        Self { names, told: OnceCell::new() }
+        Self { names, listed: OnceCell::new() }
     }
 
-    fn told(&self) -> &str {
-        self.told.get_or_init(|| {
+    fn listed(&self) -> &str {
+        self.listed.get_or_init(|| {
             let mut names: Vec<&str> = self.names.iter().copied().collect();
             names.sort_unstable();
             if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
@@ -54,7 +54,7 @@ impl<'a> PodClaims<'a> {
     }
 }
 
-/// The faults of what a container asks for, and of how it takes more.
+/// Validates the resources and resize policies of a container.
 pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
     let mut errors = requirements(&container["resources"], &field, resource_errors);
@@ -69,9 +69,9 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
             errors.push(FieldError::duplicate(field.as_str(), &name.into()));
         }
         if !claims.names.contains(name) {
-            errors.tell(|| {
+            errors.add(|| {
                 let mut error = FieldError::not_found(field, name);
-                let known = claims.told();
+                let known = claims.listed();
                 error.message =
                     format!("{}: must be one of the names in pod.spec.resourceClaims{known}", error.message);
                 error
@@ -82,7 +82,7 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
     errors
 }
 
-/// The faults of the claims that a pod makes.
+/// Validates the resource claims of a pod.
 pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let doubles: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
@@ -107,7 +107,7 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// What a pod asks for as a whole.
+/// Validates pod-level resources.
 pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     if !spec.has("/resources") {
         return FieldErrors::default();
@@ -130,7 +130,7 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// What a pod costs beyond its containers.
+/// Validates the overhead of a pod.
 pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
     let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
     amounts
@@ -140,7 +140,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
+/// Validates resource limits that are not those of a container. `path` is the path of their parent.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -148,7 +148,7 @@ pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// The faults of the name of a resource that containers ask for.
+/// Validates the name of a container resource.
 pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     let mut errors = name_of_resource(field, name);
     let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
@@ -163,10 +163,11 @@ pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     errors
 }
 
-/// Of the name of any resource.
+/// Validates the name of any resource.
 pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
-    let standard = CONTAINER_AMOUNTS.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
+    let standard =
+        CONTAINER_AMOUNTS.contains(&name) || QUOTA_RESOURCES.contains(&name) || name.starts_with("hugepages-");
     match why.is_empty() && !name.contains('/') && !standard {
         true => {
             let why = "must be a standard resource type or fully qualified";
@@ -220,7 +221,7 @@ fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Told at the path of the list, but for a resource that stands twice.
+/// kube-apiserver reports most of these errors at the path of the list. Only duplicates have an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -255,7 +256,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     #[test]
-    fn the_claims_of_a_pod_are_gathered_once_for_all_its_containers() {
+    fn claims_are_collected_once_per_pod() {
         for missing in [false, true] {
             let errors = |count: usize| {
                 let name = |at: usize| if missing { "none".to_owned() } else { format!("c{at}") };
@@ -270,7 +271,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Where each tells of all, there is an end to what is told.
+            // Each error lists all claims, so the limit of errors ends this early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

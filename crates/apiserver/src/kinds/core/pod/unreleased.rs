@@ -1,10 +1,10 @@
-//! Takes away what a pod cannot have yet.
+//! Removes pod fields that are behind feature gates.
 
 use pintle_json::Json;
 
 use super::spec::CONTAINERS;
 
-/// What a cluster takes no notice of until its features are switched on is not kept.
+/// Removes fields whose feature gates are off in a real cluster.
 pub(super) fn drop_unreleased(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {
