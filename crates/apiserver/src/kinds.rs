@@ -16,8 +16,6 @@ use crate::store::Stored;
 use crate::validate::FieldErrors;
 
 mod admission_registration;
-mod amounts_of_resources;
-mod answers;
 pub(crate) mod api_service;
 mod apps;
 mod authentication;
@@ -27,15 +25,15 @@ mod builtin;
 mod certificate_signing_request;
 mod check;
 mod cluster;
-mod cluster_of_store;
 mod core;
 mod default_class;
 mod devices;
+#[cfg(test)]
+mod error_order;
 mod field_selectors;
 mod flow_control;
-#[cfg(test)]
-mod found_by_comparison;
 mod horizontal_pod_autoscaler;
+mod int_or_percent;
 mod known;
 mod label_selector;
 mod layout;
@@ -52,12 +50,14 @@ mod priority_class;
 mod rbac;
 mod request_target;
 pub(crate) mod reset;
+mod resource_quantities;
 mod runtime_class;
 mod scale;
 mod scale_body;
-mod shares;
 mod storage;
+mod store_cluster;
 mod strategy;
+mod strategy_types;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,6 @@ mod webhook_service;
 pub(crate) mod without_effect;
 
 pub(crate) use self::core::{NAMESPACES, unknown_namespace};
-pub(crate) use answers::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub(crate) use authentication::token_status;
 pub(crate) use authorization::{access_status, rules_status};
 #[cfg(any(test, fuzzing))]
@@ -84,6 +83,7 @@ pub(crate) use rbac::RBAC_GROUP;
 pub(crate) use request_target::RequestTarget;
 pub(crate) use scale::Scale;
 pub(crate) use strategy::{Plain, Strategy};
+pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
@@ -140,7 +140,7 @@ pub(crate) struct Conduct {
     /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
     /// A DELETE returns the object instead of a Status.
-    pub(crate) answers_deleted: bool,
+    pub(crate) returns_deleted: bool,
     /// A DELETE has a grace period.
     pub(crate) graceful: bool,
     /// A DELETE without a propagation policy orphans the dependents.

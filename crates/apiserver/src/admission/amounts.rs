@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a pointer. Returns none if there is nothing.
+    /// Reads the quantities at a pointer. Empty if there is nothing.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -45,7 +45,7 @@ impl Amounts {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Raises each quantity to that of `other`, if it is greater.
+    /// Raises each quantity to the maximum of both.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {

@@ -24,9 +24,8 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The limits in bytes of what is filled into a pod and of the errors about a pod. Each container may get everything that a limit range
-/// has.
-/// A pod with more is too large to be stored.
+/// The limits in bytes of the defaults for one pod and of the errors about it. Each container may get all defaults of a limit range. A pod
+/// that reaches the limit is too large to be stored.
 const MOST_FILLED: usize = 4 << 20;
 const MOST_ERROR_BYTES: usize = 1 << 20;
 
@@ -174,12 +173,12 @@ impl<'a> Bounds<'a> {
     }
 
     fn below(&self, name: &str, min: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
-        let Some(asked) = request else {
+        let Some(requested) = request else {
             return Some(self.say("minimum", name, min, ".  No request is specified"));
         };
-        let all = [asked, limit.unwrap_or(Quantity::ZERO), min];
-        if is_more(min, asked, &all) {
-            return Some(self.say("minimum", name, min, &format!(", but request is {asked}")));
+        let all = [requested, limit.unwrap_or(Quantity::ZERO), min];
+        if is_more(min, requested, &all) {
+            return Some(self.say("minimum", name, min, &format!(", but request is {requested}")));
         }
         let limit = limit.filter(|limit| is_more(min, *limit, &all))?;
         Some(self.say("minimum", name, min, &format!(", but limit is {limit}")))
@@ -193,8 +192,8 @@ impl<'a> Bounds<'a> {
         if is_more(most, max, &all) {
             return Some(self.say("maximum", name, max, &format!(", but limit is {most}")));
         }
-        let asked = request.filter(|asked| is_more(*asked, max, &all))?;
-        Some(self.say("maximum", name, max, &format!(", but request is {asked}")))
+        let requested = request.filter(|requested| is_more(*requested, max, &all))?;
+        Some(self.say("maximum", name, max, &format!(", but request is {requested}")))
     }
 
     fn too_far_apart(
@@ -206,16 +205,16 @@ impl<'a> Bounds<'a> {
     ) -> Option<String> {
         let say =
             |why: String| Some(format!("{name} max limit to request ratio per {} is {most}, but {why}", self.kind));
-        let (asked, limit) = (request.unwrap_or(Quantity::ZERO), limit.unwrap_or(Quantity::ZERO));
-        let all = [asked, limit, most];
-        let (asked, limit) = (comparable(asked, &all), comparable(limit, &all));
-        if asked == 0 {
+        let (requested, limit) = (request.unwrap_or(Quantity::ZERO), limit.unwrap_or(Quantity::ZERO));
+        let all = [requested, limit, most];
+        let (requested, limit) = (comparable(requested, &all), comparable(limit, &all));
+        if requested == 0 {
             return say("no request is specified or request is 0".into());
         }
         if limit == 0 {
             return say("no limit is specified or limit is 0".into());
         }
-        let ratio = limit as f64 / asked as f64;
+        let ratio = limit as f64 / requested as f64;
         let too_far = match most.whole() <= MOST_IN_MILLI {
             true => ratio * 1000.0 > most.milli() as f64,
             false => ratio > most.whole() as f64,
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_limit_is_the_container_sum_or_the_largest_init_step() {
+    fn pod_total_is_container_sum_or_largest_init_step() {
         let memory = |amount: &str| json!({"resources": {"limits": {"memory": amount}}});
         let mut sidecar = memory("1Gi");
         sidecar["restartPolicy"] = "Always".into();

@@ -139,7 +139,7 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template in the order of the rules. Those of the baseline come first.
+    /// Returns the violations of a pod or a pod template in the order of the rules, baseline first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {

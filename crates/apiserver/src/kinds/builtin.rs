@@ -69,7 +69,7 @@ fn read(line: &str) -> Option<Kind> {
             generation: says("generation"),
             creates_on_update: says("upsert"),
             needs_version: says("versioned"),
-            answers_deleted: says("returned"),
+            returns_deleted: says("returned"),
             graceful: says("graceful"),
             orphans: says("orphans"),
             transient: says("transient"),

@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn every_column_has_a_description() {
         let columns = CertificateSigningRequest.columns().expect("columns");
-        let silent: Vec<_> = columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
-        assert_eq!((columns.len(), silent), (6, Vec::new()));
+        let undescribed: Vec<_> =
+            columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
+        assert_eq!((columns.len(), undescribed), (6, Vec::new()));
     }
 }

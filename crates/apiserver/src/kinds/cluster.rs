@@ -17,7 +17,7 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the request sets labels. If not, some kinds copy those of their template.
+    /// Whether the request sets labels. If not, some kinds copy the labels of their template.
     pub(crate) labelled: bool,
 }
 

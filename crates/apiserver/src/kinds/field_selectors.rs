@@ -8,9 +8,8 @@ use pintle_meta::FieldSelector;
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
-/// Returns the selectable fields of an object, for the index of the store. They are in the order of `field_labels`. Empty if the stored
-/// form
-/// is not the form of a version.
+/// Returns the selectable fields of an object, for the index of the store. They are in the order of `field_labels`. Empty if no
+/// built-in kind has this stored form.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();

@@ -21,7 +21,7 @@ pub(crate) struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. A change replaces the `Arc`, so pointer equality means that nothing has changed.
+/// The kinds of one group. A change of the group replaces its `Arc`, so pointer equality means that nothing has changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// The routing of the first kind. Custom resources do not change the routing of a built-in group.
@@ -32,7 +32,7 @@ pub(crate) struct Group {
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. A change replaces the `Arc`, as for [`Group`].
+/// The kinds of one version of a group. A change of the version replaces its `Arc`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VersionKinds {
     is_built_in: bool,
@@ -133,8 +133,7 @@ impl Kinds {
     }
 
     /// Replaces all versions of a custom resource. An empty `kinds` removes it. Ignores kinds of built-in versions and kinds of another
-    /// group
-    /// or plural.
+    /// group or plural.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_resource_in_built_in_group_keeps_the_built_in_kinds() {
+    fn custom_resource_does_not_replace_built_in_kinds() {
         let (mut kinds, before) = (Kinds::builtin(), Kinds::builtin());
         let resource = GroupResource::new("apps", "deployments");
         let version = |version: &str| Kind { version: version.into(), ..Kind::clone(&kinds_of(&before, "Deployment")) };

@@ -138,9 +138,9 @@ mod tests {
                 "spec.strategy.strategy: Unsupported value: \"x\": supported values: \"OldestEmulationVersion\"",
             ]
         );
-        let silent = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
+        let incomplete = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
         assert_eq!(
-            candidate_errors(silent),
+            candidate_errors(incomplete),
             [
                 "spec.binaryVersion: Invalid value: \"1.34\": must be a valid semantic version",
                 "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",

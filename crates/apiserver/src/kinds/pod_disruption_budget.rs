@@ -2,10 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
+use crate::kinds::int_or_percent::bounded_share_errors;
 use crate::kinds::label_selector::selector_errors;
 use crate::kinds::meta_conditions::condition_errors;
 use crate::kinds::posting::PostingStep;
-use crate::kinds::shares::bounded_share_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, RequestTarget, Strategy};
 use crate::object::{condition, metadata, set_condition, text};

@@ -30,7 +30,7 @@ pub(crate) trait Posting: Sync {
     /// Returns the task for a body that passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Whether it only reads.
+    /// Whether the request only reads.
     fn is_question(&self) -> bool {
         false
     }
@@ -39,8 +39,7 @@ pub(crate) trait Posting: Sync {
 /// The work for a POST request.
 pub(crate) enum Task {
     /// Runs the steps in order and stops at the first failure. The response is a success Status. If `only_if_unchanged` is set and the
-    /// object
-    /// has changed since it was read, the server computes the task again.
+    /// object has changed since it was read, the server computes the task again.
     Steps { steps: Vec<PostingStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
@@ -55,8 +54,7 @@ pub(crate) enum PostingStep {
     /// Changes an object without the validation of client requests. The change may run more than once if another write conflicts.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
     /// Changes a subresource as an internal request of the server, with validation and admission. The change may run more than once. A dry
-    /// run
-    /// only checks whether the change is possible.
+    /// run only checks whether the change is possible.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: Amendment },
     /// Deletes the object of the request.
     Delete(DeleteOptions),

@@ -51,7 +51,7 @@ impl RequestTarget {
         }
     }
 
-    /// Sets the namespace of the object to that of the URL, if it is empty. Fails if it differs. Removes it from cluster-scoped objects.
+    /// Sets an empty namespace to the one in the URL. Fails if the namespaces differ. Removes the namespace of cluster-scoped objects.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -78,7 +78,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict for an update with another uid than that of the stored object.
+    /// Returns the conflict for an update whose uid differs from the stored object.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

@@ -22,8 +22,7 @@ pub(crate) struct Scale {
     /// The path of the selector: a string, a map of labels or a structured selector. Empty if there is none.
     pub(crate) label_selector: String,
     /// Whether the paths come from a custom resource definition. If so, an object without the replicas field has no Scale, and its Scale
-    /// cannot
-    /// be converted to other versions.
+    /// cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 

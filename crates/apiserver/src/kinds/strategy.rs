@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
 
-use super::answers::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::layout::Layout;
 use super::object_meta::MetadataChecks;
 use super::posting::Posting;
 use super::reset::Reset;
+use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::table::Column;
 use super::{Cluster, Context, Kind, Kinds};
 use crate::failure::Outcome;
@@ -20,8 +20,8 @@ use crate::validate::FieldErrors;
 /// The rules of one kind. The default methods do nothing.
 ///
 /// The generic handlers add the rules that all kinds share: metadata, status and generation. A write calls [`prune`](Self::prune),
-/// [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
-/// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit) and then the validation, in this order.
+/// [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
+/// [`admit`](Self::admit) and then the validation, in this order.
 pub(crate) trait Strategy: Send + Sync {
     fn origin(&self) -> Origin {
         Origin::BuiltIn
@@ -67,7 +67,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Removes null values that the schema does not allow.
+    /// Removes null values that the schema does not allow and has no default for.
     fn drop_nulls(&self, _object: &mut Json) {}
 
     /// Sets the defaults of missing fields.
@@ -80,8 +80,7 @@ pub(crate) trait Strategy: Send + Sync {
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
     /// Runs the built-in admission plugins of kube-apiserver for this kind. It may change the object or reject the request. `old` is the
-    /// stored
-    /// object of an update.
+    /// stored object of an update.
     fn admit(
         &self,
         _context: &Context<'_>,
@@ -132,9 +131,8 @@ pub(crate) trait Strategy: Send + Sync {
         0
     }
 
-    /// Sets fields outside of the metadata when an object becomes terminating. Returns whether it changed the object; if so, this deletion
-    /// does
-    /// not remove the object yet.
+    /// Marks an object that becomes terminating, in addition to the common metadata: with a phase, a condition or a finalizer. If it
+    /// returns true, this deletion does not remove the object yet.
     fn mark_terminating(&self, _object: &mut Json, _now: &str) -> bool {
         false
     }
@@ -178,8 +176,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The field labels that a field selector may name, in addition to `metadata.name` and `metadata.namespace`. `None` if the kind has no
-    /// table
-    /// of labels, which changes the text of the error.
+    /// table of labels, which changes the text of the error.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
@@ -236,8 +233,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Whether kube-apiserver stores a new object without defaults that it adds on each read. The next update stores these defaults. It
-    /// counts
-    /// as a change even if it changes nothing else.
+    /// counts as a change even if it changes nothing else.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -263,8 +259,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns a permission that the write needs in addition to its own verb. Fails if the write is never allowed. `old` is the stored
-    /// object of
-    /// an update.
+    /// object of an update.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -279,12 +274,12 @@ pub(crate) trait Strategy: Send + Sync {
         Pods::Unrelated
     }
 
-    /// Whether the objects are events: numerous, short-lived, and without owners or dependents.
+    /// Whether the objects only report what happened, as events do. There are many, no client waits for them, and they expire.
     fn is_report(&self) -> bool {
         false
     }
 
-    /// The members that are redacted unless they are requested.
+    /// The paths whose values a plan hides by default, because they can contain secrets.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -300,8 +295,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns the cost of validating an object against the schema, apart from the size of the object. It is the size in bytes of a body
-    /// that
-    /// takes as long to process.
+    /// that takes as long to process.
     fn schema_weight(&self) -> usize {
         0
     }

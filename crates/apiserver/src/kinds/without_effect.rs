@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_matches_only_resources_served_in_its_group_and_version() {
+    fn rule_matches_resources_served_in_its_group_version() {
         let kinds = Kinds::builtin();
         for (groups, versions, resources, expected) in [
             (json!(["apps"]), json!(["v1"]), json!(["deployments"]), true),

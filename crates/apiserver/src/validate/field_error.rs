@@ -64,28 +64,28 @@ impl FieldError {
         Self { reason, field: field.into(), message: message.into() }
     }
 
-    /// An invalid value.
+    /// Creates an error for an invalid value.
     pub(crate) fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
         Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// An invalid string.
+    /// Creates an error for an invalid string.
     pub(crate) fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
         Self::invalid(field, &Json::from(value), why)
     }
 
-    /// A missing value.
+    /// Creates an error for a missing value.
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new(FieldErrorType::Required, field, message)
     }
 
-    /// A duplicate value.
+    /// Creates an error for a duplicate value.
     pub(crate) fn duplicate(field: impl Into<String>, value: &Json) -> Self {
         Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
-    /// A value that is not one of `known`.
+    /// Creates an error for a value that is not one of `known`.
     pub(crate) fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = match known.is_empty() {
@@ -95,22 +95,22 @@ impl FieldError {
         Self::new(FieldErrorType::NotSupported, field, message)
     }
 
-    /// A reference to something that does not exist.
+    /// Creates an error for a reference to something that does not exist.
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
         Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
     }
 
-    /// A field that must not be set.
+    /// Creates an error for a field that must not be set.
     pub(crate) fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
-    /// A value of too many bytes.
+    /// Creates an error for a value of too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// A list of too many items.
+    /// Creates an error for a list of too many items.
     pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))

@@ -64,7 +64,7 @@ pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     }
 }
 
-/// Returns why a text is not an annotation key. The rule is that of label keys, but case-insensitive.
+/// Returns why a text is not an annotation key. Same as for label keys, but case-insensitive.
 pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }

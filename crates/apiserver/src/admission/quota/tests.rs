@@ -38,7 +38,7 @@ fn object_counts_by_its_resource_name() {
 }
 
 #[test]
-fn service_ports_count_by_type_and_updates_charge_the_difference() {
+fn service_update_charges_the_difference_in_ports() {
     let quota = quota(
         &[("services", "9", "1"), ("services.nodeports", "2", "0"), ("services.loadbalancers", "1", "0")],
         json!({}),
@@ -96,9 +96,9 @@ fn pod_counts_its_resources_and_must_specify_them() {
         charged(&quota, "pods", &pod(json!([one])), None),
         Ok("limits.memory=1Gi,pods=1,requests.cpu=1750m,requests.example.com/gpu=1".into())
     );
-    let silent = container("b", json!({}), json!({}));
+    let unspecified = container("b", json!({}), json!({}));
     let words = "failed quota: q: must specify limits.memory for: b; requests.cpu for: b";
-    assert_eq!(charged(&quota, "pods", &pod(json!([one, silent])), None), Err(words.into()));
+    assert_eq!(charged(&quota, "pods", &pod(json!([one, unspecified])), None), Err(words.into()));
     let mut over = pod(json!([one]));
     over["status"] = json!({"phase": "Succeeded"});
     assert_eq!(charged(&quota, "pods", &over, None), Ok("unchanged".into()));

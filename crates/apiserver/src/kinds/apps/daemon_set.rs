@@ -4,7 +4,7 @@ use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
-use crate::kinds::shares::{above_100_percent, is_zero, share_errors};
+use crate::kinds::int_or_percent::{above_100_percent, is_zero, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Subresource;
@@ -67,8 +67,7 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// In Go, the template generation is a field of the spec. Only changes of the template increase it, and the annotation in the request
-    /// is
+    /// In Go, the template generation is a field of the spec. Changes of the template increase it. The annotation in the request is
     /// ignored.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);

@@ -2,8 +2,8 @@
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::kinds::core::pod::template_warnings;
+use crate::kinds::int_or_percent::{above_100_percent, is_zero, share_errors};
 use crate::kinds::reset::Reset;
-use crate::kinds::shares::{above_100_percent, is_zero, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::set_metadata;

@@ -1,4 +1,4 @@
-//! Event. It has one stored form, that of the core group, and two views.
+//! Event. The stored form is the one of the core group. Both groups are views of it.
 
 mod events_api;
 

@@ -2,9 +2,9 @@
 
 use super::proxy;
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::quantity_errors;
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::cidr_errors;
+use crate::kinds::resource_quantities::quantity_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
 use crate::object::{condition, doubles};

@@ -3,8 +3,8 @@
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::basic_amount_error;
 use crate::kinds::check::Check;
+use crate::kinds::resource_quantities::basic_amount_error;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::object::text;

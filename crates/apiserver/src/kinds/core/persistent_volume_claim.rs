@@ -2,9 +2,9 @@
 
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::amounts_of_resources::{basic_amount_error, quantity_errors, resource_key_errors};
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;
+use crate::kinds::resource_quantities::{basic_amount_error, quantity_errors, resource_key_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::object::{metadata, text};

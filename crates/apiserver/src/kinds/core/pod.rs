@@ -7,6 +7,7 @@ mod container_warnings;
 mod defaults;
 mod environment;
 mod eviction;
+mod feature_gates;
 mod field_source;
 mod file_path;
 mod gated;
@@ -19,7 +20,7 @@ mod pod_warnings;
 mod port_names;
 mod priority;
 mod projected;
-mod quality;
+mod qos;
 mod resource_amounts;
 mod runtime;
 mod security;
@@ -30,7 +31,6 @@ pub(in crate::kinds) mod template_warnings;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod unreleased;
 mod volume_paths;
 pub(in crate::kinds) mod volume_plugins;
 mod volumes;
@@ -102,8 +102,8 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
-        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
-        let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
+        let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
         if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
                 "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
@@ -115,7 +115,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, subresource: Subresource) {
-        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
         match subresource {
             Subresource::Status => {
                 for field in ["ownerReferences", "deletionTimestamp"] {

@@ -82,8 +82,7 @@ impl Strategy for Service {
     }
 
     /// Allocates addresses and node ports. kube-apiserver does this before validation, so a failed allocation is the only reported error.
-    /// Then
-    /// drops the fields that the type does not use.
+    /// Then drops the fields that the type does not use.
     fn admit(
         &self,
         context: &Context<'_>,

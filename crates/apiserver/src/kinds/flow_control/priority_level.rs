@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_exempt_is_exempt_and_mandatory_levels_are_fixed() {
+    fn exempt_type_is_reserved_and_mandatory_levels_are_fixed() {
         let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
         let of = |name: &str, spec: Json| {
             let errors = errors(&json!({"metadata": {"name": name}, "spec": spec}));

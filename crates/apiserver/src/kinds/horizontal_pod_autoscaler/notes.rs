@@ -1,4 +1,4 @@
-//! The annotations in which v1 keeps the fields that it lacks. They contain JSON with the names and the order of the internal Go types.
+//! The annotations in which v1 keeps the fields that it lacks. They contain JSON in the format of v1's own Go types.
 
 use pintle_json::Json;
 
@@ -40,7 +40,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Sets the annotation of `new` to that of `old`, or removes it.
+/// Restores the annotation of `old` in `new`. Removes it if `old` has none.
 pub(super) fn put_back(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
@@ -70,7 +70,7 @@ pub(super) fn write_conditions(conditions: &[&Json]) -> String {
     array(conditions.iter().map(write))
 }
 
-/// Scaling rules use the field names of the internal Go types.
+/// Formats scaling rules with the field names of the internal Go types.
 pub(super) fn write_behavior(behavior: &Json) -> String {
     let null = || "null".to_owned();
     let value = |object: &Json, key: &str| object.get(key).map_or_else(null, json);

@@ -30,7 +30,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // These controllers copy addresses that were accepted before.
+        // These controllers write addresses in canonical form, whatever they read.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }

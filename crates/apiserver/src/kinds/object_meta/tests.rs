@@ -122,7 +122,7 @@ impl Strategy for Custom {
 }
 
 #[test]
-fn unqualified_finalizer_of_a_custom_resource_causes_only_a_warning() {
+fn unqualified_custom_resource_finalizer_only_warns() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
     assert_eq!(super::errors(&custom, &object), FieldErrors::default());

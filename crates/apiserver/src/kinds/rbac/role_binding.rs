@@ -84,13 +84,13 @@ impl RoleBinding {
     fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
         let kind = subject.object().text("/kind");
         let group = subject.object().text("/apiGroup");
-        let homeless = !self.namespaced && subject.object().text("/namespace").is_empty();
+        let lacks_namespace = !self.namespaced && subject.object().text("/namespace").is_empty();
         let subject = subject.required("name");
         match kind {
             "ServiceAccount" => subject
                 .name("name", NameRule::Subdomain)
                 .refuse(!group.is_empty(), || FieldError::unsupported("apiGroup", &group.into(), &[""]))
-                .refuse(homeless, || FieldError::required("namespace", "")),
+                .refuse(lacks_namespace, || FieldError::required("namespace", "")),
             "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
             other => subject
                 .refuse(true, || FieldError::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),

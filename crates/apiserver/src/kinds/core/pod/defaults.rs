@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use pintle_json::{Json, Map, json};
 use regex::Regex;
 
+use super::feature_gates::drop_gated_fields;
 use super::spec::CONTAINERS;
-use super::unreleased::drop_unreleased;
 use crate::kinds::core::claim_spec;
 
 pub(super) fn pod(pod: &mut Json) {
@@ -46,7 +46,7 @@ fn fill_host_ports(container: &mut Json) {
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
-        drop_unreleased(spec);
+        drop_gated_fields(spec);
         pod_spec(spec);
     }
 }
@@ -146,7 +146,7 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Whether the image has the tag `latest`, or neither tag nor digest. False for an invalid reference.
+/// Whether the image has the tag `latest`, or no tag and no digest. False for an invalid reference.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))

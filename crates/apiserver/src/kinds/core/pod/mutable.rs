@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pintle_json::{Json, json};
 
-use super::{gated, quality, spec};
+use super::{gated, qos, spec};
 use crate::kinds::network_rules::ip_errors;
 use crate::object::{put_back, put_back_all_but};
 use crate::request::Subresource;
@@ -77,8 +77,8 @@ pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldE
 fn resize_errors(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = spec::pod(new);
     let class = old.text("/status/qosClass");
-    let before = if class.is_empty() { quality::class(old) } else { class };
-    if quality::class(new) != before {
+    let before = if class.is_empty() { qos::class(old) } else { class };
+    if qos::class(new) != before {
         let why = "Pod QOS Class may not change as a result of resizing";
         errors.push(FieldError::invalid_text("spec", new.text("/status/qosClass"), why));
     }

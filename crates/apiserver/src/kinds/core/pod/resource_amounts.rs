@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-use crate::kinds::amounts_of_resources::{is_extended, is_native, page_error, quantity_errors};
 use crate::kinds::check::Check;
+use crate::kinds::resource_quantities::{is_extended, is_native, page_error, quantity_errors};
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
@@ -140,7 +140,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates resource limits that are not those of a container. `path` is the path of their parent.
+/// Validates resource limits outside of containers. `path` is the path of their parent.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -212,10 +212,10 @@ fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option
         let why = "Limit must be set for non overcommitable resources";
         return exact.then(|| FieldError::required(format!("{path}.limits"), why));
     };
-    let (asked, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
+    let (requested, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
     let how = match () {
-        () if exact && asked != most => "equal to",
-        () if asked > most => "less than or equal to",
+        () if exact && requested != most => "equal to",
+        () if requested > most => "less than or equal to",
         () => return None,
     };
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))

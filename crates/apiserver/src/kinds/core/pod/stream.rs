@@ -1,6 +1,5 @@
-//! Pod subresources that the kubelet serves: `log`, `exec`, `attach` and `portforward`. The responses are those of a cluster whose kubelets
-//! are
-//! unreachable.
+//! Pod subresources that the kubelet serves: `log`, `exec`, `attach` and `portforward`. The server responds as if all
+//! kubelets were unreachable.
 
 use pintle_json::{Json, json};
 

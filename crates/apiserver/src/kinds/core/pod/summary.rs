@@ -104,7 +104,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // The restarts of init containers count only during initialization. Those of sidecars always count.
+        // Init containers count only during initialization. Sidecars always count.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));

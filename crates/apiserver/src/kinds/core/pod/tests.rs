@@ -59,7 +59,7 @@ fn overlapping_ports_of_all_containers_cause_warnings() {
 }
 
 #[test]
-fn redefined_variable_is_fine_if_it_refers_to_the_earlier_one() {
+fn redefined_variable_may_refer_to_the_earlier_one() {
     let warnings = |value: &str| {
         let env = json!([{"name": "A", "value": "x"}, {"name": "A", "value": value}]);
         pod(&json!({"spec": {"containers": [{"env": env}]}}), "").len()

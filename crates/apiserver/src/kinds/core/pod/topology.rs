@@ -7,7 +7,7 @@ use crate::object::metadata;
 
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Sets the region and zone labels of the object to those of the node. Does nothing if the node does not exist.
+/// Copies the region and zone labels of the node to the object. Does nothing if the node does not exist.
 pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
     if node.is_empty() {
         return;

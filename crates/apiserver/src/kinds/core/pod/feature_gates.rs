@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::spec::CONTAINERS;
 
 /// Removes fields whose feature gates are off in a real cluster.
-pub(super) fn drop_unreleased(spec: &mut Json) {
+pub(super) fn drop_gated_fields(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {
         for container in spec.items_mut(key) {

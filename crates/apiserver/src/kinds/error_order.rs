@@ -42,7 +42,7 @@ fn stateful_set(more: Json) -> Json {
 }
 
 #[test]
-fn stateful_set_claims_and_service_name_are_checked_on_creation_only() {
+fn claims_and_service_name_are_validated_only_at_creation() {
     let claim = json!({"metadata": {"name": "d"}, "spec": {"accessModes": ["Often"], "storageClassName": "A"}});
     let object = stateful_set(json!({"serviceName": "A_b", "replicas": -1, "volumeClaimTemplates": [claim]}));
     let claim = |rest: &str| format!("spec.volumeClaimTemplates[0].spec.{rest}");

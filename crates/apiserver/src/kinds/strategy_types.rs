@@ -80,7 +80,7 @@ pub(crate) enum StreamAnswer {
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// The group is that of the kind.
+    /// A resource in the group of the kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.
