@@ -89,7 +89,7 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
 }
 
 /// Marks each item that equals an earlier one.
-pub(crate) fn doubles<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
+pub(crate) fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()
 }

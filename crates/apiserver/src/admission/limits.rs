@@ -119,13 +119,13 @@ fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
     for bounds in of_type(range, "PersistentVolumeClaim").map(Bounds::of) {
-        let of_claim = |(name, bound)| bounds.below(name, bound, requests.get(name), None);
+        let of_claim = |(name, bound)| bounds.min_error(name, bound, requests.get(name), None);
         errors.extend(bounds.min.iter().filter_map(of_claim));
         for (name, bound) in bounds.max.iter() {
             let error = match requests.get(name) {
-                None => bounds.say("maximum", name, bound, ".  No request is specified"),
+                None => bounds.message("maximum", name, bound, ".  No request is specified"),
                 Some(request) if is_more(request, bound, &[request, bound]) => {
-                    bounds.say("maximum", name, bound, &format!(", but request is {request}"))
+                    bounds.message("maximum", name, bound, &format!(", but request is {request}"))
                 }
                 Some(_) => continue,
             };
@@ -159,44 +159,56 @@ impl<'a> Bounds<'a> {
         let both = |name: &str| (requests.get(name), limits.get(name));
         for (name, bound) in self.min.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.below(name, bound, request, limit));
+            errors.extend(self.min_error(name, bound, request, limit));
         }
         for (name, bound) in self.max.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.above(name, bound, request, limit));
+            errors.extend(self.max_error(name, bound, request, limit));
         }
         for (name, bound) in self.ratio.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.too_far_apart(name, bound, request, limit));
+            errors.extend(self.ratio_error(name, bound, request, limit));
         }
         errors
     }
 
-    fn below(&self, name: &str, min: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
+    fn min_error(
+        &self,
+        name: &str,
+        min: Quantity,
+        request: Option<Quantity>,
+        limit: Option<Quantity>,
+    ) -> Option<String> {
         let Some(requested) = request else {
-            return Some(self.say("minimum", name, min, ".  No request is specified"));
+            return Some(self.message("minimum", name, min, ".  No request is specified"));
         };
         let all = [requested, limit.unwrap_or(Quantity::ZERO), min];
         if is_more(min, requested, &all) {
-            return Some(self.say("minimum", name, min, &format!(", but request is {requested}")));
+            return Some(self.message("minimum", name, min, &format!(", but request is {requested}")));
         }
         let limit = limit.filter(|limit| is_more(min, *limit, &all))?;
-        Some(self.say("minimum", name, min, &format!(", but limit is {limit}")))
+        Some(self.message("minimum", name, min, &format!(", but limit is {limit}")))
     }
 
-    fn above(&self, name: &str, max: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
+    fn max_error(
+        &self,
+        name: &str,
+        max: Quantity,
+        request: Option<Quantity>,
+        limit: Option<Quantity>,
+    ) -> Option<String> {
         let Some(most) = limit else {
-            return Some(self.say("maximum", name, max, ".  No limit is specified"));
+            return Some(self.message("maximum", name, max, ".  No limit is specified"));
         };
         let all = [request.unwrap_or(Quantity::ZERO), most, max];
         if is_more(most, max, &all) {
-            return Some(self.say("maximum", name, max, &format!(", but limit is {most}")));
+            return Some(self.message("maximum", name, max, &format!(", but limit is {most}")));
         }
         let requested = request.filter(|requested| is_more(*requested, max, &all))?;
-        Some(self.say("maximum", name, max, &format!(", but request is {requested}")))
+        Some(self.message("maximum", name, max, &format!(", but request is {requested}")))
     }
 
-    fn too_far_apart(
+    fn ratio_error(
         &self,
         name: &str,
         most: Quantity,
@@ -222,7 +234,7 @@ impl<'a> Bounds<'a> {
         if too_far { say(format!("provided ratio is {ratio:.6}")) } else { None }
     }
 
-    fn say(&self, which: &str, name: &str, bound: Quantity, why: &str) -> String {
+    fn message(&self, which: &str, name: &str, bound: Quantity, why: &str) -> String {
         format!("{which} {name} usage per {} is {bound}{why}", self.kind)
     }
 }

@@ -14,7 +14,7 @@ use super::reset::Reset;
 use super::table::{self, Column, Row};
 use super::{Context, ExtraPermission, Strategy, pem};
 use crate::failure::{Outcome, quoted};
-use crate::object::{condition, doubles, put_back};
+use crate::object::{condition, duplicates, put_back};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
@@ -193,7 +193,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
             errors.push(FieldError::unsupported(path(at), usage, USAGES));
         }
     }
-    for (at, double) in doubles(usages.iter()).into_iter().enumerate() {
+    for (at, double) in duplicates(usages.iter()).into_iter().enumerate() {
         errors.extend(double.then(|| FieldError::duplicate(path(at), usages[at])));
     }
     match object.text("/spec/signerName") {

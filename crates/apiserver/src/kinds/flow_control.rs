@@ -11,6 +11,6 @@ use pintle_json::Json;
 use crate::validate::FieldError;
 
 /// Returns the error for a changed spec of a mandatory object. `aside` names the fields that may change.
-fn not_fixed(name: &str, spec: &Json, aside: &str) -> FieldError {
+fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -265,7 +265,7 @@ mod tests {
 
     impl Kinds {
         /// Returns the groups that differ from `old`, and the number of nodes that are not shared with `old`.
-        pub(crate) fn made_since(&self, old: &Self) -> (Vec<&str>, usize) {
+        pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {
                 made += self.builtin.len();

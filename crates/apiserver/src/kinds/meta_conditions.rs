@@ -3,7 +3,7 @@
 use pintle_json::Json;
 
 use super::check::Check;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const REASON_AT_MOST: usize = 1024;
@@ -16,13 +16,13 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
 pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
     let pointer = format!("/{}", field.replace('.', "/"));
     let types: Vec<_> = object.list(&pointer).map(|condition| condition.text("/type")).collect();
-    let doubles = doubles(types.iter());
+    let duplicates = duplicates(types.iter());
     let check = Check::of(object).each(field, |condition, at| {
         let object = condition.object();
         let (status, reason) = (object.text("/status"), object.text("/reason"));
         let generation = object.integer("/observedGeneration").unwrap_or(0);
         condition
-            .refuse(doubles[at], || FieldError::duplicate("type", &types[at].into()))
+            .refuse(duplicates[at], || FieldError::duplicate("type", &types[at].into()))
             .qualified("type")
             .refuse(!["False", "True", "Unknown"].contains(&status), || {
                 FieldError::unsupported("status", &status.into(), &["False", "True", "Unknown"])

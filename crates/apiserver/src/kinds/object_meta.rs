@@ -76,7 +76,7 @@ pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Su
     let plain = kind.strategy.plain_finalizers();
     let whole = || contents(kind, &new);
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
-    let generic = [common(&new), qualified(&new), together(&new), changes.clone()];
+    let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
     let checks =
         if subresource == Subresource::None { kind.strategy.metadata_checks() } else { MetadataChecks::Update };
     let of_kind = match checks {
@@ -221,7 +221,7 @@ fn is_plain(finalizer: &str) -> bool {
 }
 
 fn finalizers(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
-    [qualified(metadata), together(metadata), standard(plain, metadata)].into_iter().flatten().collect()
+    [qualified(metadata), exclusive(metadata), standard(plain, metadata)].into_iter().flatten().collect()
 }
 
 fn finalizer_names(metadata: &Map) -> impl Iterator<Item = &str> {
@@ -248,7 +248,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
 }
 
 /// Reports finalizers that exclude each other.
-fn together(metadata: &Map) -> FieldErrors {
+fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {
         return FieldErrors::default();

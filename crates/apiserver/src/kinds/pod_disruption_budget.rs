@@ -103,8 +103,8 @@ pub(super) fn disruption(
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
-    let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
-    let budget = match mine[..] {
+    let matching: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
+    let budget = match matching[..] {
         [] => return Ok(Disruption::NoBudget),
         [budget] => budget,
         _ => {

@@ -52,16 +52,16 @@ pub(crate) enum Task {
 /// A step of a task.
 pub(crate) enum PostingStep {
     /// Changes an object without the validation of client requests. The change may run more than once if another write conflicts.
-    Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
+    Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
     /// Changes a subresource as an internal request of the server, with validation and admission. The change may run more than once. A dry
     /// run only checks whether the change is possible.
-    Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: Amendment },
+    Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
     /// Deletes the object of the request.
     Delete(DeleteOptions),
 }
 
 /// A change of an object. May be called more than once.
-pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
+pub(crate) type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
 /// A question that only the authenticators and authorizers can answer.
 pub(crate) enum Question {

@@ -11,9 +11,9 @@ use crate::request::{Subresource, Verb};
 use crate::validate::FieldErrors;
 
 /// A cluster without objects.
-pub(super) struct Empty;
+pub(super) struct EmptyCluster;
 
-impl Cluster for Empty {
+impl Cluster for EmptyCluster {
     fn holder(&self, _: &str) -> Option<Arc<str>> {
         None
     }
@@ -31,10 +31,10 @@ pub(super) fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Kinds::builtin().resource(group, version, plural).expect("a built-in kind").clone()
 }
 
-static NOBODY: LazyLock<User> = LazyLock::new(User::default);
+static ANONYMOUS: LazyLock<User> = LazyLock::new(User::default);
 
 pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
-    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY, labelled: true }
+    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
 /// Returns a pod spec with one container and the given members.
@@ -234,9 +234,9 @@ fn invalid_fields_are_reported_with_reason_and_path() {
 }
 
 /// A cluster with some Services and priority classes.
-struct Few(Vec<(&'static str, Json)>);
+struct TestCluster(Vec<(&'static str, Json)>);
 
-impl Cluster for Few {
+impl Cluster for TestCluster {
     fn object(&self, resource: &GroupResource, _: &str, name: &str) -> Option<Arc<Json>> {
         let named = |(of, object): &&(&str, Json)| *of == resource.resource && object["metadata"]["name"] == name;
         self.0.iter().find(named).map(|(_, object)| Arc::new(object.clone()))
@@ -256,7 +256,7 @@ impl Cluster for Few {
 
 #[test]
 fn service_gets_the_first_free_address_and_port() {
-    let cluster = Few(vec![(
+    let cluster = TestCluster(vec![(
         "services",
         json!({
             "metadata": {"name": "other", "namespace": "n"},
@@ -267,7 +267,9 @@ fn service_gets_the_first_free_address_and_port() {
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&cluster), &mut service, None, Subresource::None).expect("nothing refuses it");
+    kind.strategy
+        .admit(&context(&cluster), &mut service, None, Subresource::None)
+        .expect("admission accepts the Service");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
     assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
@@ -278,14 +280,16 @@ fn address_of_the_kubernetes_service_is_never_allocated() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&Empty), &mut service, None, Subresource::None).expect("nothing refuses it");
+    kind.strategy
+        .admit(&context(&EmptyCluster), &mut service, None, Subresource::None)
+        .expect("admission accepts the Service");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
 #[test]
 fn pod_gets_the_priority_of_its_class() {
     let class = json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"});
-    let cluster = Few(vec![("priorityclasses", class)]);
+    let cluster = TestCluster(vec![("priorityclasses", class)]);
     let kind = kind("", "v1", "pods");
     let admitted = |spec: Json| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
@@ -304,7 +308,7 @@ fn job_selects_its_pods_by_uid() {
     let kind = kind("batch", "v1", "jobs");
     let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": template(json!({"restartPolicy": "Never"}))}});
     kind.strategy.defaults(&mut job);
-    kind.strategy.prepare_for_create(&context(&Empty), &mut job);
+    kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
     assert_eq!(kind.strategy.validate_create(&job), FieldErrors::default());
@@ -346,8 +350,8 @@ fn max_unavailable_of_a_stateful_set_is_removed() {
     let strategy = &kind("apps", "v1", "statefulsets").strategy;
     let sent = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
     let (mut made, mut changed) = (sent.clone(), sent.clone());
-    strategy.prepare_for_create(&context(&Empty), &mut made);
-    strategy.prepare_for_update(&context(&Empty), &mut changed, &sent, Subresource::None);
+    strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
+    strategy.prepare_for_update(&context(&EmptyCluster), &mut changed, &sent, Subresource::None);
     for object in [made, changed] {
         assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));
     }
@@ -385,10 +389,10 @@ fn no_strategy_panics_on_malformed_json() {
         for object in &odd {
             let mut made = object.clone();
             kind.strategy.defaults(&mut made);
-            kind.strategy.prepare_for_create(&context(&Empty), &mut made);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::None);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::Status);
-            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, Subresource::None).is_ok();
+            kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
+            kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::None);
+            kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::Status);
+            let _ = kind.strategy.admit(&context(&EmptyCluster), &mut made, None, Subresource::None).is_ok();
             kind.strategy.validate_create(&made);
             kind.strategy.validate_update(&made, object, Subresource::None);
             kind.strategy.validate_update(object, &made, Subresource::Status);

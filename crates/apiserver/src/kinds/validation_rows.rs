@@ -4,7 +4,7 @@
 use pintle_json::Json;
 
 use super::Kinds;
-use super::tests::{Empty, context};
+use super::tests::{EmptyCluster, context};
 
 const ROWS: &str = include_str!("validation_rows.txt");
 
@@ -28,7 +28,7 @@ fn validation_errors_match_kube_apiserver() {
         let holder = if holder.is_empty() { Some(&mut object) } else { object.at_mut(holder) };
         holder.expect("the parent of the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
         kind.strategy.defaults(&mut object);
-        kind.strategy.prepare_for_create(&context(&Empty), &mut object);
+        kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut object);
         let errors = kind.strategy.validate_create(&object);
         let short = |reason: &str| reason["FieldValue".len()..].to_owned();
         let found: Vec<_> =

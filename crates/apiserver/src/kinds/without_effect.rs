@@ -6,44 +6,44 @@ use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
 /// A feature and why it has no effect.
-type Missing = (&'static str, &'static str);
+type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
-pub(crate) const WITHOUT_EFFECT: &[Missing] =
+pub(crate) const WITHOUT_EFFECT: &[NoEffect] =
     &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
-pub(crate) const WEBHOOKS: Missing =
+pub(crate) const WEBHOOKS: NoEffect =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
-pub(crate) const POLICIES: Missing = (
+pub(crate) const POLICIES: NoEffect = (
     "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings",
     "this server evaluates no admission policies",
 );
-pub(crate) const CONVERSION: Missing = (
+pub(crate) const CONVERSION: NoEffect = (
     "spec.conversion.webhook of a CustomResourceDefinition",
     "this server calls no conversion webhooks: only the apiVersion changes",
 );
-pub(crate) const BUILT_IN_VERSIONS: Missing =
+pub(crate) const BUILT_IN_VERSIONS: NoEffect =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");
-pub(crate) const FLOW_CONTROL: Missing =
+pub(crate) const FLOW_CONTROL: NoEffect =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
-pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
-pub(crate) const ADDRESSES: Missing =
+pub(crate) const SERVICE_RANGES: NoEffect = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
+pub(crate) const ADDRESSES: NoEffect =
     ("IPAddress", "Services get their addresses without them: none is made for them, and none reserves its address");
-pub(crate) const IMPERSONATION: Missing = (
+pub(crate) const IMPERSONATION: NoEffect = (
     "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
     "this server asks for the verb impersonate alone",
 );
-pub(crate) const RULES: Missing =
+pub(crate) const RULES: NoEffect =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
 /// Returns the warning about a part of an object.
-pub(crate) fn without_effect(what: &str, (_, why): Missing) -> String {
+pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }
 
 /// Returns the warning about a whole object.
-pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
-    vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
+pub(super) fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
+    vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
 }
 
 /// Whether an admission rule matches any served resource.

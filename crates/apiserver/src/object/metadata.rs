@@ -92,10 +92,10 @@ pub(crate) fn differ(new: &Json, old: &Json) -> bool {
         let members = object.members("");
         members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     }
-    !rest(new).eq(rest(old)) || timeless(new) != timeless(old)
+    !rest(new).eq(rest(old)) || without_times(new) != without_times(old)
 }
 
-fn timeless(object: &Json) -> Option<Json> {
+fn without_times(object: &Json) -> Option<Json> {
     let mut metadata = object.get("metadata")?.clone();
     metadata.items_mut("managedFields").for_each(|entry| entry.unset("time"));
     Some(metadata)

@@ -35,7 +35,7 @@ pub(super) fn counts(resource: &str) -> bool {
 
 /// Returns the usage of a pod. A finished pod uses nothing.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
-    if is_over(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
+    if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
 /// Fails if a container does not specify a resource that the quota limits. Pods with resources at pod level are not checked.
@@ -60,7 +60,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
 }
 
 /// Whether the pod is finished or past its grace period.
-fn is_over(pod: &Json, now: Timestamp) -> bool {
+fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
     let overdue =

@@ -13,14 +13,16 @@ pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool
         .map(|requirement| (requirement.text("/scopeName"), Some(requirement)));
     let is_in = |(scope, requirement): (&str, Option<&Json>)| match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
-        "pods" => pod_is_in(object, scope, requirement),
-        "persistentvolumeclaims" if scope == "VolumeAttributesClass" => picks(requirement, &attributes_classes(object)),
+        "pods" => pod_matches_scope(object, scope, requirement),
+        "persistentvolumeclaims" if scope == "VolumeAttributesClass" => {
+            matches_names(requirement, &attributes_classes(object))
+        }
         _ => false,
     };
     scopes.all(is_in) && selected.all(is_in)
 }
 
-fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
+fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
     let best_effort = || pod.text("/status/qosClass") == "BestEffort";
     match scope {
         "Terminating" => pod_usage::has_deadline(pod),
@@ -29,7 +31,7 @@ fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
         "NotBestEffort" => !best_effort(),
         "PriorityClass" => {
             let class = pod.text("/spec/priorityClassName");
-            picks(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
+            matches_names(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
         }
         "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
         _ => false,
@@ -37,7 +39,7 @@ fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
 }
 
 /// Whether the requirement matches one of the names of an object. Without a requirement, any name matches.
-fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
+fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
         "Exists" => !names.is_empty(),

@@ -6,7 +6,7 @@ use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
@@ -216,7 +216,7 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
             errors.add(|| FieldError::forbidden(path.member("nullable"), why));
         }
     }
-    if doubles(keys.iter()).contains(&true) {
+    if duplicates(keys.iter()).contains(&true) {
         errors.add(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
     }
 }

@@ -3,7 +3,7 @@
 use super::fill_match;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, matches_served, whole};
+use crate::kinds::without_effect::{POLICIES, matches_served, object_warning};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::request::Subresource;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ pub(in crate::kinds) struct AdmissionPolicy {
 impl Strategy for AdmissionPolicy {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         match matches_any_served(kinds, object) {
-            true => whole(object, POLICIES),
+            true => object_warning(object, POLICIES),
             false => Vec::new(),
         }
     }

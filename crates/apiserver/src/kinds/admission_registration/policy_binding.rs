@@ -3,7 +3,7 @@
 use super::fill_match;
 use super::policy::matches_any_served;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, whole};
+use crate::kinds::without_effect::{POLICIES, object_warning};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -21,7 +21,7 @@ impl Strategy for PolicyBinding {
         let policies = GroupResource::new("admissionregistration.k8s.io", policies);
         let policy = cluster.object(&policies, "", object.text("/spec/policyName"));
         match policy.is_some_and(|policy| matches_any_served(kinds, &policy)) {
-            true => whole(object, POLICIES),
+            true => object_warning(object, POLICIES),
             false => Vec::new(),
         }
     }

@@ -17,9 +17,9 @@ pub(in crate::kinds) struct ReplicationController;
 impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
-            None => template_warnings::created(object, TEMPLATE),
+            None => template_warnings::on_create(object, TEMPLATE),
             // kube-apiserver checks the old template.
-            Some(old) => template_warnings::changed(old, object, TEMPLATE),
+            Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }
 

@@ -27,7 +27,7 @@ impl Strategy for StatefulSet {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
             // kube-apiserver adds this to the path in updates only.
-            Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
+            Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
             let spec = &claim["spec"];

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use crate::failure::quoted;
 use crate::kinds::check::Check;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;
@@ -124,7 +124,7 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
     let known = container.is_none_or(|name| containers.contains(name));
     let is_in = codes.object().text("/operator") == "In";
     let values: Vec<i64> = codes.object().list("/values").filter_map(Json::as_i64).collect();
-    let doubles = doubles(values.iter());
+    let duplicates = duplicates(values.iter());
     let shown = codes.object()["values"].clone();
     let codes = one_of(codes, "operator", &["In", "NotIn"])
         .refuse(!known, || {
@@ -138,7 +138,7 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
             .refuse(is_in && *value == 0, || {
                 FieldError::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
             })
-            .refuse(doubles[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
+            .refuse(duplicates[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
     });
     codes.refuse(!values.is_sorted(), || FieldError::invalid("values", &shown, "must be ordered"))
 }

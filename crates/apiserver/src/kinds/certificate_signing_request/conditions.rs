@@ -2,13 +2,13 @@
 
 use pintle_json::Json;
 
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 /// The conditions whose status can only be `True`.
-const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
+const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
     object.list("/status/conditions")
@@ -54,9 +54,9 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| condition["type"].is_empty()));
-    let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
+    let twice = had(&|old| duplicates(conditions(old).map(|condition| &condition["type"])).contains(&true));
     let both = had(&|old| DECISIONS.iter().all(|decision| !of_type(old, decision).is_empty()));
-    let doubles = doubles(conditions(object).map(|condition| &condition["type"]));
+    let duplicates = duplicates(conditions(object).map(|condition| &condition["type"]));
     let mut decided: Option<&str> = None;
     for (at, condition) in conditions(object).enumerate() {
         let field = |name: &str| format!("{FIELD}[{at}].{name}");
@@ -64,7 +64,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
         if kind.is_empty() && !untyped {
             errors.push(FieldError::required(field("type"), ""));
         }
-        let allowed: &[&str] = if TRUE_ALONE.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] = if TRUE_ONLY.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
             errors.push(FieldError::required(field("status"), ""));
         } else if !status.as_str().is_some_and(|status| allowed.contains(&status)) {
@@ -77,7 +77,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
             }
             decided = Some(decision);
         }
-        if doubles[at] && !twice {
+        if duplicates[at] && !twice {
             errors.push(FieldError::duplicate(field("type"), &condition["type"]));
         }
     }
@@ -90,7 +90,7 @@ pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldError
     let refuse = |what: &str, kind: &str| {
         FieldError::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
     };
-    for kind in TRUE_ALONE {
+    for kind in TRUE_ONLY {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             errors.push(refuse("remove", kind));
         }

@@ -197,7 +197,7 @@ mod tests {
         for organization in [
             DnValue::Utf8String("system:masters".into()),
             DnValue::PrintableString("system:masters".try_into().expect("printable")),
-            DnValue::BmpString("system:masters".try_into().expect("in the plane")),
+            DnValue::BmpString("system:masters".try_into().expect("a BMP string")),
         ] {
             let request = CertificationRequest::parse(&request(organization)).expect("a request");
             assert_eq!(request.organizations, ["system:masters"]);

@@ -3,7 +3,7 @@
 use super::pod::{container_resource_errors, resource_name_errors};
 use crate::kinds::check::Check;
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
@@ -36,11 +36,11 @@ impl Strategy for LimitRange {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        let doubles = doubles(object.list("/spec/limits").map(|limit| limit.text("/type")));
+        let duplicates = duplicates(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {
                 let kind = limit.object()["type"].clone();
-                one_limit(limit.refuse(doubles[at], || FieldError::duplicate("type", &kind)))
+                one_limit(limit.refuse(duplicates[at], || FieldError::duplicate("type", &kind)))
             })
             .done()
     }

@@ -7,7 +7,7 @@ use crate::kinds::network_rules::cidr_errors;
 use crate::kinds::resource_quantities::quantity_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
-use crate::object::{condition, doubles};
+use crate::object::{condition, duplicates};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
 use jiff::Timestamp;
@@ -180,7 +180,7 @@ fn complete_ranges(spec: &mut Json) {
 /// Validates the taints. kube-apiserver reports them below `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
-    let doubles = doubles(taints);
+    let duplicates = duplicates(taints);
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let check = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
         let value = taint.object();
@@ -188,7 +188,7 @@ fn taint_errors(object: &Json) -> FieldErrors {
         let why = label_value_faults(text);
         let taint =
             taint.qualified("key").refuse(!why.is_empty(), || FieldError::invalid_text("value", text, why.join(";")));
-        taint.required_one_of("effect", &effects).refuse(doubles[at], || {
+        taint.required_one_of("effect", &effects).refuse(duplicates[at], || {
             let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
             FieldError::new(FieldErrorType::Duplicate, "", message)
         })

@@ -63,7 +63,7 @@ const COUNTED: &[&str] = &[
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
 /// Warns if the quota for requests exceeds the quota for limits.
-fn more_than_allowed(quota: &Json, resource: &str) -> Option<String> {
+fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
     let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
@@ -86,7 +86,7 @@ impl Strategy for ResourceQuota {
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
-            None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
+            None => REQUESTED.iter().filter_map(|resource| requests_above_limits(object, resource)).collect(),
             Some(_) => Vec::new(),
         }
     }

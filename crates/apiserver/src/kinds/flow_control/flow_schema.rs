@@ -3,7 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{FLOW_CONTROL, whole};
+use crate::kinds::without_effect::{FLOW_CONTROL, object_warning};
 use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::{condition, metadata};
 use crate::request::Subresource;
@@ -26,7 +26,7 @@ impl Strategy for FlowSchema {
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         // A schema without rules matches no request, in a real cluster either.
-        if object.list("/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
+        if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
     fn defaults(&self, object: &mut Json) {
@@ -98,7 +98,7 @@ fn errors(object: &Json) -> FieldErrors {
             })
         });
     let is_other = fixed(name).is_some_and(|fixed| *spec != fixed);
-    check.also(is_other.then(|| super::not_fixed(name, spec, ""))).done()
+    check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
 /// Returns the fixed spec of a mandatory schema.

@@ -29,7 +29,9 @@ pub(super) fn to_new(old: &Json) -> Json {
     if let Some(spec) = new.member("spec") {
         let mut metrics = note(METRICS).and_then(read::metrics).filter(|list| fits("spec", "metrics", list));
         let metrics = metrics.get_or_insert_with(|| json!([]));
-        if let (Some(metrics), Some(share)) = (metrics.as_array_mut(), taken(spec, "targetCPUUtilizationPercentage")) {
+        if let (Some(metrics), Some(share)) =
+            (metrics.as_array_mut(), take_non_null(spec, "targetCPUUtilizationPercentage"))
+        {
             metrics.push(cpu("target", json!({"type": "Utilization", "averageUtilization": share})));
         }
         if metrics.is_empty() {
@@ -44,7 +46,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         }
     }
     if let Some(status) = new.member("status") {
-        let share = taken(status, "currentCPUUtilizationPercentage");
+        let share = take_non_null(status, "currentCPUUtilizationPercentage");
         let current = note(CURRENT_METRICS).and_then(read::current_metrics);
         match current.filter(|list| fits("status", "currentMetrics", list)) {
             Some(current) => status.set("currentMetrics", current),
@@ -77,7 +79,7 @@ pub(super) fn to_old(new: &Json) -> Json {
         if !others.is_empty() {
             write.push((METRICS, notes::write_metrics(&others)));
         }
-        if let Some(behavior) = taken(spec, "behavior") {
+        if let Some(behavior) = take_non_null(spec, "behavior") {
             write.push((BEHAVIOR, notes::write_behavior(&behavior)));
         }
         spec.unset("metrics");
@@ -119,7 +121,7 @@ fn cpu(side: &str, amount: Json) -> Json {
 }
 
 /// Removes a member. Returns `None` if it was null.
-fn taken(object: &mut Json, key: &str) -> Option<Json> {
+fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 

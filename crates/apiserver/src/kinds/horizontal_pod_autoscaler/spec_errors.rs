@@ -97,7 +97,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
     };
     match kind {
         "object" => {
-            let was_odd = old.is_some_and(has_odd_object);
+            let was_odd = old.is_some_and(has_invalid_object);
             let check = check.inside("describedObject", |object| reference(object, was_odd, true));
             let check = measured(check).inside("target", target);
             need(check, value || average, "averageValue", "must set either a target value or averageValue")
@@ -196,6 +196,6 @@ fn policy(check: Check<'_>) -> Check<'_> {
 }
 
 /// Whether the stored autoscaler refers to an object with an invalid `apiVersion`.
-fn has_odd_object(old: &Json) -> bool {
+fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

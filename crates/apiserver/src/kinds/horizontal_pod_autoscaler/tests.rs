@@ -6,7 +6,7 @@ use super::{V1, V2, conversion, notes};
 use crate::kinds::Strategy;
 
 /// Returns an object with every field that v1 lacks.
-fn rich() -> Json {
+fn full_object() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});
     let mut object = json!({
@@ -42,7 +42,7 @@ fn rich() -> Json {
 
 #[test]
 fn round_trip_through_v1_is_lossless() {
-    let new = rich();
+    let new = full_object();
     let old = conversion::to_old(&new);
     assert_eq!(conversion::to_new(&old), new);
     assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 7);
@@ -51,7 +51,7 @@ fn round_trip_through_v1_is_lossless() {
 
 #[test]
 fn fields_missing_in_v1_become_annotations_in_go_format() {
-    let old = conversion::to_old(&rich());
+    let old = conversion::to_old(&full_object());
     let metrics = concat!(
         r#"[{"type":"Object","object":{"target":{"kind":"Service","name":"s"},"metricName":"m","targetValue":"0","#,
         r#""selector":{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"x","operator":"Exists"}]},"#,

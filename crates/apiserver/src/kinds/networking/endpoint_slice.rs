@@ -6,7 +6,7 @@ use crate::kinds::network_rules::{
 };
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
-use crate::object::{differ_outside, doubles};
+use crate::object::{differ_outside, duplicates};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_value_faults, name_errors};
 use jiff::Timestamp;
@@ -112,10 +112,10 @@ fn port_errors(object: &Json) -> FieldErrors {
     if names.len() > PORTS_AT_MOST {
         return check.also([FieldError::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
     }
-    let doubles = doubles(names.iter());
+    let duplicates = duplicates(names.iter());
     let check = check.each("ports", |port, at| {
         port.name("name", NameRule::Label)
-            .refuse(doubles[at], || FieldError::duplicate("name", &names[at].into()))
+            .refuse(duplicates[at], || FieldError::duplicate("name", &names[at].into()))
             .known("protocol", PROTOCOLS)
             .inside("appProtocol", |protocol| protocol.whole_is_qualified())
     });
@@ -155,14 +155,14 @@ fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     if count > HINTS_AT_MOST {
         return hints.refuse(true, || FieldError::too_many(list, count, HINTS_AT_MOST));
     }
-    let doubles = doubles(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
+    let duplicates = duplicates(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
     hints.each(list, |hint, at| {
         let name = hint.object().text("/name");
         let why = match list {
             "forNodes" => name_errors(NameRule::Subdomain, name, false),
             _ => label_value_faults(name),
         };
-        let hint = hint.refuse(doubles[at], || FieldError::duplicate("name", &name.into()));
+        let hint = hint.refuse(duplicates[at], || FieldError::duplicate("name", &name.into()));
         why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldError::invalid_text("name", name, why)))
     })
 }

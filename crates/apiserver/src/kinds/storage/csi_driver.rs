@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
@@ -41,14 +41,14 @@ impl Strategy for CsiDriver {
         let odd = object.list("/spec/volumeLifecycleModes").filter(|mode| !modes.iter().any(|known| *mode == known));
         let odd: FieldErrors =
             odd.map(|mode| FieldError::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
-        let doubles = doubles(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
+        let duplicates = duplicates(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
         let tokens = object.has("/spec/serviceAccountTokenInSecrets") && !object.has("/spec/tokenRequests/0");
         let period = object.integer("/spec/nodeAllocatableUpdatePeriodSeconds");
         Check::of(object)
             .known("spec.fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"])
             .each("spec.tokenRequests", |request, at| {
                 let audience = request.object().text("/audience");
-                if doubles[at] {
+                if duplicates[at] {
                     return request.refuse(true, || FieldError::duplicate("audience", &audience.into()));
                 }
                 request

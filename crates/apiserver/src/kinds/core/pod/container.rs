@@ -8,7 +8,7 @@ use super::volumes::Volumes;
 use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::PROTOCOLS;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
@@ -89,14 +89,14 @@ pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
 }
 
 fn ports(container: &Json, path: &str) -> FieldErrors {
-    let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
+    let duplicates = duplicates(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
         let name = object.text("/name");
         let (inner, outer) = (object.integer("/containerPort").unwrap_or(0), object.integer("/hostPort").unwrap_or(0));
         let in_range = |port: i64| (1..=65535).contains(&port);
         let why = if name.is_empty() { Vec::new() } else { port_name_errors(name) };
-        let double = !name.is_empty() && why.is_empty() && doubles[at];
+        let double = !name.is_empty() && why.is_empty() && duplicates[at];
         let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("name", name, why)));
         port.refuse(double, || FieldError::duplicate("name", &name.into()))
             .refuse(inner == 0, || FieldError::required("containerPort", ""))

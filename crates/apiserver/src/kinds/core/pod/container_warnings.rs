@@ -7,10 +7,10 @@ use pintle_json::Json;
 use crate::kinds::warnings::fractional_bytes;
 
 /// A container and its path.
-pub(super) type Placed<'a> = (&'a Json, String);
+pub(super) type ContainerAt<'a> = (&'a Json, String);
 
 /// Returns all containers of a pod, in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
-pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
+pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
         containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
@@ -19,7 +19,7 @@ pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
 }
 
 /// Warns about fractional byte quantities.
-pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
+pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for name in ["memory", "ephemeral-storage"] {
         for side in ["limits", "requests"] {
@@ -31,7 +31,7 @@ pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
 }
 
 /// Warns about variables that are set twice, unless the later value refers to the earlier one.
-pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
+pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
         let (name, value) = (variable.text("/name"), variable.text("/value"));
@@ -49,7 +49,7 @@ pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
 const MOST_WARNINGS: usize = 1000;
 
 /// Warns about overlapping ports in all containers.
-pub(super) fn ports(containers: &[Placed<'_>]) -> Vec<String> {
+pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();
     for (port, path) in each_port(containers) {
@@ -109,7 +109,7 @@ impl<'a> SeenPorts<'a> {
 }
 
 /// Warns about port names that several ports have, because a lookup by name finds only the first.
-pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
+pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
     for (Port { name, .. }, path) in each_port(containers).filter(|(port, _)| !port.name.is_empty()) {
@@ -124,7 +124,7 @@ pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
     found
 }
 
-fn each_port<'a>(containers: &'a [Placed<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
+fn each_port<'a>(containers: &'a [ContainerAt<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
     containers.iter().flat_map(|(container, path)| {
         container.list("/ports").enumerate().map(move |(at, port)| (Port::read(port), format!("{path}.ports[{at}]")))
     })

@@ -31,8 +31,9 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
         let value_from = &variable.object()["valueFrom"];
-        let check =
-            variable.required("name").refuse(is_odd(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
+        let check = variable
+            .required("name")
+            .refuse(is_invalid_name(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
         if value_from.is_null() {
             return check;
         }
@@ -53,7 +54,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
             1 => None,
             _ => Some(TOO_MANY),
         };
-        from.refuse(is_odd(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
+        from.refuse(is_invalid_name(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
             .also(map(object, "configMapRef", &format!("{list}[{at}]")))
             .also(map(object, "secretRef", &format!("{list}[{at}]")))
             .also(wrong.map(|why| FieldError::invalid_text(list, "", why)))
@@ -79,7 +80,7 @@ pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path
     all.done()
 }
 
-fn is_odd(name: &str) -> bool {
+fn is_invalid_name(name: &str) -> bool {
     name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
@@ -131,7 +132,7 @@ fn file_key(object: &Json, path: &str) -> FieldErrors {
     let (key, file) = (object.text("/key"), object.text("/path"));
     Check::at(object, path)
         .required("key")
-        .refuse(is_odd(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
+        .refuse(is_invalid_name(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
         .required_name("volumeName", NameRule::Label)
         .required("path")
         .also(file_path::descending(file, &format!("{path}.path")))

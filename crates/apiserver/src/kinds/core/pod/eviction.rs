@@ -39,14 +39,14 @@ impl Posting for Eviction {
         let mut steps = Vec::new();
         // A pod that is exempt from its budget can lose the exemption before it is deleted. Finished and terminating pods cannot.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
-        if !is_exempt && !is_over(&pod) {
+        if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
                 Disruption::NoBudget => (),
                 Disruption::Exempt => is_exempt = true,
                 Disruption::Charged(step) => steps.push(step),
             }
         }
-        let only_if_unchanged = is_exempt && !is_over(&pod) && options.resource_version.is_none();
+        let only_if_unchanged = is_exempt && !is_finished(&pod) && options.resource_version.is_none();
         if only_if_unchanged {
             options.resource_version = Some(pod.text("/metadata/resourceVersion").to_owned());
         }
@@ -77,6 +77,6 @@ fn condition() -> Json {
 }
 
 /// Whether the pod is finished or terminating, which is final.
-fn is_over(pod: &Json) -> bool {
+fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

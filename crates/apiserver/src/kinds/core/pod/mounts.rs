@@ -25,7 +25,7 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     let device_paths: HashSet<&str> = devices.values().copied().collect();
     let list = format!("{path}.volumeMounts");
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> =
+    let duplicates: Vec<bool> =
         container.list("/volumeMounts").map(|mount| !seen.insert(mount.text("/mountPath"))).collect();
     let all = Check::at(container, path).each("volumeMounts", |mount, at| {
         let object = mount.object();
@@ -35,7 +35,7 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
             .required("name")
             .refuse(!volumes.contains_key(name), || FieldError::not_found("name", name))
             .required("mountPath")
-            .refuse(doubles[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
+            .refuse(duplicates[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
             .refuse(devices.contains_key(name), || {
                 FieldError::invalid_text("name", name, "must not already exist in volumeDevices")
             })

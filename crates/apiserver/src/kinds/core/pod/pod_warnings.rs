@@ -2,11 +2,11 @@
 
 use pintle_json::{Json, json};
 
-use super::container_warnings::{self, Placed};
+use super::container_warnings::{self, ContainerAt};
 use super::placing::{PREFERRED, REQUIRED};
 use super::volume_paths;
 use crate::kinds::warnings::{claim, fractional_bytes, ip, ips, is_annotated, node_label, selector_term};
-use crate::object::doubles;
+use crate::object::duplicates;
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),
@@ -123,8 +123,8 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let texts: Vec<&str> =
             pod.list(&format!("/spec/{list_name}")).map(|item| item.text(&format!("/{key}"))).collect();
-        let doubles = doubles(texts.iter());
-        for (at, text) in texts.iter().enumerate().filter(|(at, _)| doubles[*at]) {
+        let duplicates = duplicates(texts.iter());
+        for (at, text) in texts.iter().enumerate().filter(|(at, _)| duplicates[*at]) {
             found.push(format!("{path}spec.{list_name}[{at}].{key}: duplicate {key} {text:?}"));
         }
     }
@@ -144,7 +144,7 @@ fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
 }
 
 /// Warns about an annotation that replaces the field of a container, unless the profile of the pod is the same.
-fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<String> {
+fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));
     let annotated = pod.at("/metadata/annotations")?.get(&key)?.as_str()?;

@@ -79,9 +79,9 @@ fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut Ha
     };
     match kind {
         "secret" | "configMap" => {
-            let doubles: Vec<_> =
+            let duplicates: Vec<_> =
                 part.list("/items").filter_map(|item| take(item.text("/path"), part.text("/name"))).collect();
-            check.required("name").also(items(part, path)).also(doubles).done()
+            check.required("name").also(items(part, path)).also(duplicates).done()
         }
         "downwardAPI" => {
             let mut errors = FieldErrors::default();

@@ -85,14 +85,14 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
 /// Validates the resource claims of a pod.
 pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
+    let duplicates: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
     let all = Check::at(spec, path).each("resourceClaims", |claim, at| {
         let object = claim.object();
         let name = object.text("/name");
         let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
         claim
             .required("name")
-            .refuse(!name.is_empty() && doubles[at], || FieldError::duplicate("name", &name.into()))
+            .refuse(!name.is_empty() && duplicates[at], || FieldError::duplicate("name", &name.into()))
             .name("name", NameRule::Label)
             .refuse(own && made, || {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
@@ -191,7 +191,7 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
             let field = format!("{path}.{side}[{name}]");
             errors.extend(amount_errors(&field, name, amount, &names));
             if side == "requests" {
-                errors.extend(against_limit(name, amount, limits, path));
+                errors.extend(limit_error(name, amount, limits, path));
             }
             errors.extend(page_error(&field, name, amount.as_str().unwrap_or_default()));
         }
@@ -205,7 +205,7 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
     errors
 }
 
-fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
+fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
     let exact = !is_native(name) || name.starts_with("hugepages-");
     let amount = amount.as_str().unwrap_or_default();
     let Some(limit) = limits.get(name).and_then(Json::as_str) else {

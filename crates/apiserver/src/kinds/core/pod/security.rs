@@ -155,7 +155,7 @@ fn windows(context: &Json, path: &str) -> FieldErrors {
 
 fn sysctls(context: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
+    let duplicates: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
     let all = Check::at(context, path).each("sysctls", |sysctl, at| {
         let name = sysctl.object().text("/name");
         let part = |part: &str| {
@@ -168,7 +168,7 @@ fn sysctls(context: &Json, path: &str) -> FieldErrors {
         sysctl
             .required("name")
             .refuse(!name.is_empty() && !good, || FieldError::invalid_text("name", name, SYSCTL))
-            .refuse(good && doubles[at], || FieldError::duplicate("name", &name.into()))
+            .refuse(good && duplicates[at], || FieldError::duplicate("name", &name.into()))
     });
     all.done()
 }

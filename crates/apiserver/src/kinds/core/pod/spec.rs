@@ -139,13 +139,13 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
 
 fn gates(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
+    let duplicates: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
     let all = Check::at(spec, path).each("schedulingGates", |gate, at| {
         let name = gate.object().text("/name");
         let why = label_key_faults(name);
         why.iter()
             .fold(gate, |gate, why| gate.refuse(true, || FieldError::invalid_text("", name, why)))
-            .refuse(doubles[at], || FieldError::duplicate("", &name.into()))
+            .refuse(duplicates[at], || FieldError::duplicate("", &name.into()))
     });
     all.done()
 }

@@ -21,22 +21,22 @@ pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
 }
 
 /// Returns the warnings for a create or an update of a workload with a pod template at `pointer`.
-pub(in crate::kinds) fn written(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
-        None => created(object, pointer),
-        Some(old) => changed(object, old, pointer),
+        None => on_create(object, pointer),
+        Some(old) => on_update(object, old, pointer),
     }
 }
 
 /// Returns the warnings for a new workload.
-pub(in crate::kinds) fn created(object: &Json, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     let mut found = name(object, "Pod names and hostnames");
     found.extend(of(object, pointer));
     found
 }
 
 /// Returns the warnings for an updated workload. There are none if the desired state is unchanged.
-pub(in crate::kinds) fn changed(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
+pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 

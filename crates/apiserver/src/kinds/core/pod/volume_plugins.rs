@@ -14,7 +14,7 @@ const PARTITION: &str = "must be between 1 and 255, inclusive";
 const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
 
 /// Returns the required fields of a plugin.
-fn needs(plugin: &str) -> &'static [&'static str] {
+fn required_fields(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "nfs" => &["server", "path"],
         "glusterfs" => &["endpoints", "path"],
@@ -52,7 +52,7 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
     // kube-apiserver reports errors of GCE disks under another field name.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
-    let check = needs(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
+    let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
     let check = match plugin {
         "nfs" => check.refuse(!text("path").starts_with('/'), || {

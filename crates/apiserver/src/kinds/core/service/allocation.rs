@@ -69,8 +69,8 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 }
 
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
-    let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *me);
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
             false => OUT_OF_RANGE,
@@ -94,8 +94,8 @@ fn refused(service: &Json, error: FieldError) -> Failure {
 }
 
 fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
-    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *own_key);
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
@@ -138,7 +138,7 @@ fn wants_node_ports(object: &Json) -> bool {
 }
 
 fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
     let requested: BTreeSet<i64> = node_ports(object).chain(health_check_port(object)).collect();
     let mut taken = HashMap::new();
@@ -161,7 +161,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
     if object.text("/spec/type") == "LoadBalancer" && by_hand {
         return Ok(());
     }
-    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *own_key);
     let mut free = NODE_PORTS.filter(|number| !requested.contains(number) && is_free(node_port_claim(*number)));
     let Some(spec) = object.member("spec") else { return Ok(()) };
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
