@@ -24,7 +24,7 @@ impl<'a> Check<'a> {
         Self { object, prefix, errors: FieldErrors::default() }
     }
 
-    /// The field must be present and not empty.
+    /// Requires the field to be present and not empty.
     pub(super) fn required(self, field: &str) -> Self {
         self.required_because(field, "")
     }
@@ -37,12 +37,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Numbers must not be negative.
+    /// Rejects negative numbers.
     pub(super) fn not_negative(self, fields: &[&str]) -> Self {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
 
-    /// A number must be at least `least`.
+    /// Rejects a number below `least`.
     pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
@@ -51,7 +51,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A string must be one of the known values, unless it is empty.
+    /// Requires a string to be one of the known values, unless it is absent or empty.
     pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -61,7 +61,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A string must be one of the known values, also if it is empty.
+    /// Requires a value to be one of the known strings, unless it is absent. An empty string is not exempt.
     pub(super) fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -71,12 +71,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The field must be present and one of the known values.
+    /// Requires the field to be present and one of the known values.
     pub(super) fn required_one_of(self, field: &str, known: &[&str]) -> Self {
         self.required(field).one_of(field, known)
     }
 
-    /// A number must be between `least` and `most`, inclusive.
+    /// Rejects a number outside of `least` to `most`, both inclusive.
     pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
         let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
         if let Some(value) = self.value(field).filter(outside) {
@@ -85,12 +85,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The field must be present and a valid name.
+    /// Requires the field to be present and a valid name.
     pub(super) fn required_name(self, field: &str, rule: NameRule) -> Self {
         self.required(field).name(field, rule)
     }
 
-    /// A string must be a qualified name, as a label key.
+    /// Requires the field to be a qualified name, in the form of a label key. A missing field is not valid.
     pub(super) fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -99,12 +99,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The checked value itself must be a qualified name, as a label key.
+    /// Requires the checked value itself to be a qualified name, in the form of a label key.
     pub(super) fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
 
-    /// The checked value itself must be a valid name and not empty.
+    /// Requires the checked value itself to be a valid name and not empty.
     pub(super) fn whole_is(self, rule: NameRule) -> Self {
         self.whole(|text| name_errors(rule, text, false))
     }
@@ -116,7 +116,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A string must be a valid name, unless it is empty.
+    /// Requires a string to be a valid name, unless it is absent or empty.
     pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
         let text = self.object.text(&pointer(field));
         if !text.is_empty() {
@@ -163,7 +163,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a part. If it is missing, they see null.
+    /// Applies the rules to a part. They see null if it is missing.
     pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);

@@ -1,4 +1,4 @@
-//! The data that strategies can read: time, user and other objects.
+//! The data that strategies can read in addition to the object: time, user and other objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Token requests that the server has accepted.
+//! [`TokenGrant`]: an accepted token request, and the objects that bind the token.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};

@@ -195,7 +195,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// The host name of the last pod of an indexed Job must be valid.
+/// Validates the host name of the last pod of an indexed Job, which follows from the name of the Job.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
@@ -212,7 +212,7 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     }
 }
 
-/// Generated labels and selector must be unchanged, unless the Job has a manual selector.
+/// Validates that the generated labels and selector are unchanged, unless the Job has a manual selector.
 fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {

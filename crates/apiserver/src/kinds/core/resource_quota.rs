@@ -206,7 +206,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// kube-apiserver reports these errors without the index of the expression.
+/// Validates the scope selector. kube-apiserver reports these errors without the index of the expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \

@@ -53,7 +53,8 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// kube-apiserver reports these errors at the path of the list, without an index.
+/// Validates mount propagation and recursive read-only mounts. kube-apiserver reports these errors at the path of the list, without an
+/// index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;

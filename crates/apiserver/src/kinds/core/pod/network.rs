@@ -32,7 +32,7 @@ pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     errors
 }
 
-/// With host networking, container port and host port must be equal. A template may omit the host port.
+/// Validates that container ports and host ports are equal if the pod uses host networking. A template may omit the host port.
 pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate().filter(|_| spec.is_true("/hostNetwork")) {

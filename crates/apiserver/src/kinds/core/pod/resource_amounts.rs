@@ -221,7 +221,7 @@ fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<F
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// kube-apiserver reports most of these errors at the path of the list. Only duplicates have an index.
+/// Validates the resize policies. kube-apiserver reports most of these errors at the path of the list. Only duplicates have an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
