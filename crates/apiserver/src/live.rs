@@ -158,7 +158,7 @@ impl Live {
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
         }
-        let is_told = subresource == Subresource::Log || kind.strategy.made_up().is_some();
+        let is_told = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(subresource).is_some_and(Posting::is_question);
         if reads && is_told {
             return Ok(Where::There(timeout_scope(&path, uri)));
@@ -196,7 +196,7 @@ impl Live {
                 brought => brought?,
             }
         }
-        for (group, kind) in kind.strategy.looks_at(subresource) {
+        for (group, kind) in kind.strategy.read_kinds(subresource) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
             match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),

@@ -17,7 +17,7 @@ use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, FurtherRight, GroupResource, Pods, RequestTarget};
+use crate::kinds::{Cluster, ExtraPermission, GroupResource, Pods, RequestTarget};
 use crate::object::metadata;
 use crate::registry::{OWN_MANAGER, Writer};
 use crate::request::options::{How, WriteOptions};
@@ -91,7 +91,7 @@ struct LimitRanges;
 impl LimitRanges {
     /// Those that have a say in the write.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
-        match target.kind.namespaced() && limits::concern(attempt) {
+        match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
             false => Vec::new(),
         }
@@ -133,8 +133,10 @@ impl Plugin for FurtherRights {
         let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new.as_deref()) else {
             return Ok(Vec::new());
         };
-        let Some(right) = kind.strategy.further_right(new, request.old, *subresource)? else { return Ok(Vec::new()) };
-        let FurtherRight { verb, resource, names, refusal } = right;
+        let Some(right) = kind.strategy.extra_permission(new, request.old, *subresource)? else {
+            return Ok(Vec::new());
+        };
+        let ExtraPermission { verb, resource, names, refusal } = right;
         let has = |name: &String| {
             let path = ResourcePath {
                 group: kind.group.clone(),
@@ -162,7 +164,7 @@ impl Plugin for Quotas {
         let (kind, namespace) = (&request.target.kind, &request.target.namespace);
         let resource = kind.resource();
         let attempt = attempt(request, &resource);
-        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::concern(attempt)) else {
+        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::applies(attempt)) else {
             return Ok(Vec::new());
         };
         let refuse = |why: String| Failure::forbidden(&resource, metadata::name(attempt.object), &why);

@@ -135,7 +135,7 @@ impl Registry {
                 Served::stored(kind, &change.new)
             }
         };
-        if kind.conduct.answers_deleted {
+        if kind.conduct.returns_deleted {
             return Some(Deleted::Object(shown));
         }
         let GroupResource { group, resource } = kind.resource();

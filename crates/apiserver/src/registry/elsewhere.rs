@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
-use crate::kinds::api_service::{RESOURCE, given_away};
+use crate::kinds::api_service::{RESOURCE, delegated_spec};
 use crate::store::Range;
 
 impl Registry {
@@ -13,13 +13,14 @@ impl Registry {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
         let found = self.db.get(RESOURCE, &format!("{version}.{group}"))?;
-        given_away(&found).map(|_| unavailable)
+        delegated_spec(&found).map(|_| unavailable)
     }
 
     /// What is known of a group of which others serve every version.
     pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
-        let of_group = all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| spec.text("/group") == group);
+        let of_group =
+            all.filter_map(|(_, stored)| delegated_spec(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
             let version = spec.text("/version");
             json!({"groupVersion": format!("{group}/{version}"), "version": version})

@@ -185,7 +185,8 @@ impl Registry {
 
     /// One of the objects that are never stored, if the kind has such.
     fn made_up(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
-        let found = target.kind.strategy.made_up()?.into_iter().find(|object| metadata::name(object) == target.name);
+        let found =
+            target.kind.strategy.computed_objects()?.into_iter().find(|object| metadata::name(object) == target.name);
         // A real server says it of the kind and not of the resource.
         let of = GroupResource::new(&target.kind.group, &target.kind.singular);
         let found = found.map(|object| Served::value(&target.kind, object));
@@ -222,7 +223,7 @@ impl Registry {
         options: &ListOptions,
         stale: Option<View>,
     ) -> Outcome<ListReply> {
-        if let Some(objects) = selection.kind.strategy.made_up() {
+        if let Some(objects) = selection.kind.strategy.computed_objects() {
             let objects: Objects = objects.iter().map(Stored::unversioned).collect();
             return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0).await);
         }

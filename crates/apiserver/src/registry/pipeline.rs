@@ -190,7 +190,7 @@ impl<'a> Write<'a> {
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
             Some(old) => [
-                kinds::object_meta::errors_of_change(kind, &self.new, old, subresource),
+                kinds::object_meta::update_errors(kind, &self.new, old, subresource),
                 kind.strategy.validate_update(&self.new, old, subresource),
             ],
         }

@@ -8,7 +8,7 @@ use pintle_json::Json;
 
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
-use crate::admission::pod_security::{Policy, Standard, reasons, told};
+use crate::admission::pod_security::{Policy, Standard, detailed, reasons};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{NAMESPACES, Pods, RequestTarget};
 use crate::object::metadata;
@@ -47,7 +47,7 @@ impl Plugin for PodSecurity {
                 if !errors.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != errors) {
                     return Err(kind.invalid(name, errors));
                 }
-                if old.is_some_and(|(old, _)| policy.enforce.is_beyond(old.enforce)) {
+                if old.is_some_and(|(old, _)| policy.enforce.may_exceed(old.enforce)) {
                     of_pods_in(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
                 }
             }
@@ -57,7 +57,7 @@ impl Plugin for PodSecurity {
                 note_violations(by, audit, new);
                 let violations = enforce.violations(new);
                 if !violations.is_empty() {
-                    let why = format!("violates PodSecurity \"{enforce}\": {}", told(&violations));
+                    let why = format!("violates PodSecurity \"{enforce}\": {}", detailed(&violations));
                     return Err(Failure::forbidden(&kind.resource(), name, &why));
                 }
                 would_violate(warn, new).into_iter().for_each(|text| by.warn(text));
@@ -119,7 +119,7 @@ fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
 
 fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
     let violations = standard.violations(pod);
-    (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
+    (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", detailed(&violations)))
 }
 
 fn note_violations(by: &Requester, audit: Standard, pod: &Json) {

@@ -43,8 +43,8 @@ impl Registry {
         loop {
             tries -= 1;
             return match posting.task(&self.context(user), target, &sent, by.options.dry_run)? {
-                Task::Steps { steps, dry_run, only_as_seen } => match self.take_all(target, steps, dry_run) {
-                    Err(failure) if failure.is_conflict() && only_as_seen && tries > 0 => continue,
+                Task::Steps { steps, dry_run, only_if_unchanged } => match self.take_all(target, steps, dry_run) {
+                    Err(failure) if failure.is_conflict() && only_if_unchanged && tries > 0 => continue,
                     taken => taken.map(|()| None),
                 },
                 Task::Answer(answer) => Ok(Some(answer)),
@@ -119,15 +119,15 @@ impl Registry {
                 let granted = auth::rules(self.rbac(), user, &namespace);
                 rules_status(granted.rules().map(|rule| rule.value()), granted.wrong())
             }
-            Question::Path { who, verb, path } => self.access(&who, &Attributes::Path { verb: &verb, path: &path }),
-            Question::Resource { who, verb, path } => {
-                self.access(&who, &Attributes::Resource { verb: &verb, path: &path, name: &path.name })
+            Question::Path { user, verb, path } => self.access(&user, &Attributes::Path { verb: &verb, path: &path }),
+            Question::Resource { user, verb, path } => {
+                self.access(&user, &Attributes::Resource { verb: &verb, path: &path, name: &path.name })
             }
         }
     }
 
-    fn access(&self, who: &User, attributes: &Attributes<'_>) -> Json {
-        match auth::decide(self.rbac(), who, attributes) {
+    fn access(&self, user: &User, attributes: &Attributes<'_>) -> Json {
+        match auth::decide(self.rbac(), user, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }

@@ -187,7 +187,7 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &target.kind;
-        let settles = stored.is_first() && kind.strategy.settles_late(old);
+        let settles = stored.is_first() && kind.strategy.stores_defaults_late(old);
         if !settles && !metadata::differ(&new, old) {
             return Ok(Ok(Served::stored(kind, stored)));
         }
