@@ -175,7 +175,7 @@ pub(crate) async fn respond(
     let end = info.as_ref().ok().and_then(|info| info.limit).map(|limit| Instant::now() + limit);
     call.requester.until = end;
     let asked = AuditGuard::new(registry.clone(), call);
-    let work = Offload::new(&registry.turns, answer(asked, info, incoming));
+    let work = Offload::new(&registry.offload_permits, answer(asked, info, incoming));
     let Some(end) = end else {
         let (response, mut goes_on) = work.await;
         goes_on.asked.is_told = true;

@@ -81,9 +81,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     raise_open_files();
     if arguments.token_auth_file.is_some() && !arguments.tls {
-        tracing::warn!(
-            "Go clients such as kubectl send no token over plain HTTP; add --tls to authenticate them"
-        );
+        tracing::warn!("Go clients such as kubectl send no token over plain HTTP; add --tls to authenticate them");
     }
     if arguments.token_auth_file.is_none() && !arguments.bind.is_loopback() {
         tracing::warn!(

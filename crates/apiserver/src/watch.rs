@@ -24,7 +24,9 @@ pub(crate) use watch_event::WatchEvent;
 use crate::failure::{Failure, Outcome};
 use crate::faults::{Lagging, View, WatchFault};
 use crate::offload::{self, Offload};
-use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
+use crate::registry::{
+    Registry, SCAN_BATCH, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number,
+};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
 use crate::store::{Change, Feed, Objects, Over, Range, ResourceKey, Store, Stored};
@@ -302,7 +304,7 @@ impl Watcher {
             let is_over = tokio::select! {
                 biased;
                 () = lagging.end() => true,
-                () = self.registry.until_seen(&self.selection.kind, change.revision(), lagging.lag) => false,
+                () = self.registry.wait_until_visible(&self.selection.kind, change.revision(), lagging.lag) => false,
             };
             if is_over {
                 self.lag = None;
@@ -326,7 +328,7 @@ impl Watcher {
             None => self.registry.db.revision_if_read(&self.feed)?,
         };
         let sent = match self.lag() {
-            Some(lagging) => self.registry.seen(&self.selection.kind, View::Behind(lagging.lag)).min(read),
+            Some(lagging) => self.registry.view_revision(&self.selection.kind, View::Behind(lagging.lag)).min(read),
             None => read,
         };
         (sent >= self.began).then_some(sent)
@@ -374,7 +376,7 @@ impl Watcher {
             return;
         }
         let (mut shape, selection) = (self.shape.clone(), self.selection.clone());
-        let shaping = Offload::new(&self.registry.turns, async move {
+        let shaping = Offload::new(&self.registry.offload_permits, async move {
             offload::work_on(weight).await;
             let frame = make(&mut shape, &selection);
             (shape, frame)
@@ -404,7 +406,7 @@ impl Watcher {
             && let Some(initial) = &mut self.initial
         {
             let gone = if self.feed.has_ended() { Over::Ended } else { Over::TooSlow };
-            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(LOOKS);
+            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
             // Of one for which that takes long, it is found out apart.
             let mut is_meant = true;
@@ -478,7 +480,7 @@ impl Watcher {
         let is_seen = async {
             if let Some(lagging) = self.lag() {
                 tokio::select! {
-                    () = self.registry.until_seen(kind, version, lagging.lag) => return true,
+                    () = self.registry.wait_until_visible(kind, version, lagging.lag) => return true,
                     () = lagging.end() => (),
                 }
             }
@@ -486,7 +488,7 @@ impl Watcher {
         };
         let reached = tokio::time::timeout(patience, is_seen).await.unwrap_or(false);
         let seen = match self.lag() {
-            Some(lagging) => self.registry.seen(kind, View::Behind(lagging.lag)),
+            Some(lagging) => self.registry.view_revision(kind, View::Behind(lagging.lag)),
             None => self.registry.db.revision(),
         };
         if !reached {
@@ -533,7 +535,7 @@ impl Watcher {
 /// What a view that lags shows, its revision, and what comes after that.
 fn begin_behind(registry: &Registry, selection: &Selection, lagging: &Lagging) -> Outcome<(Initial, u64, Feed)> {
     let resource = ResourceKey::from(selection.kind.store.to_string());
-    let seen = registry.seen(&selection.kind, View::Behind(lagging.lag));
+    let seen = registry.view_revision(&selection.kind, View::Behind(lagging.lag));
     let objects = registry.db.past(&resource, seen).map_err(|error| compacted(error, seen))?;
     let (objects, feed) =
         registry.db.follow(&resource, selection.scope(), |store| store.keep(&resource, seen, &objects));

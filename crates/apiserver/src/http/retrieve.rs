@@ -109,11 +109,11 @@ pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, vie
             stale
         }
         Some(View::Behind(lag)) => {
-            let seen = registry.until_seen(kind, version, lag);
+            let seen = registry.wait_until_visible(kind, version, lag);
             if tokio::time::timeout(patience, seen).await.is_ok() {
                 return Ok(());
             }
-            registry.seen(kind, View::Behind(lag))
+            registry.view_revision(kind, View::Behind(lag))
         }
         _ if registry.db.revision() >= version || registry.db.wait_for(version, patience).await => return Ok(()),
         _ => registry.db.revision(),
