@@ -61,7 +61,7 @@ use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
 /// How long a request waits for a revision that does not exist yet.
-pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The API below the HTTP layer: the state, with the verbs as methods.
 #[derive(Debug)]

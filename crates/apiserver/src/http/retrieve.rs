@@ -11,7 +11,7 @@ use super::{Call, websocket};
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
 use crate::kinds::{Kind, RequestTarget};
-use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
+use crate::registry::{Registry, Selection, VERSION_TIMEOUT, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
 use crate::watch::{FrameShape, Watcher};
@@ -102,7 +102,7 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 /// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
-    let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
+    let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
     let reached = match view {
         Some(View::At(stale)) if stale < version => {
             tokio::time::sleep(patience).await;
