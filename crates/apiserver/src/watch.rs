@@ -225,8 +225,8 @@ impl Watcher {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame and returns it together with all frames that are ready. One large piece costs both
-    /// sides less than many small ones.
+    /// Waits for the next frame and returns it together with other ready frames, up to [`WATCH_PIECE`]. One large piece
+    /// costs both sides less than many small ones.
     ///
     /// # Cancel safety
     ///

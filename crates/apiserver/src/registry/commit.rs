@@ -16,7 +16,7 @@ use crate::store::{Change, Charge, Expect, Present, Refused};
 
 impl Registry {
     /// Stores an object and its quota updates in one step. Fails if the object is too large. Returns [`Refused`] if the
-    /// object, a charged quota or another input that `holds` checks has changed.
+    /// object, a charged quota or another input that `precondition` checks has changed.
     ///
     /// If only the managed fields make the object too large, it is stored without them. An apply fails instead, because
     /// it needs them.
@@ -27,7 +27,7 @@ impl Registry {
         how: How,
         mut object: Json,
         charges: Vec<Charge>,
-        holds: impl FnOnce(&Present) -> bool,
+        precondition: impl FnOnce(&Present) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
         let (kind, key) = (&target.kind, target.key());
         if let Err(too_large) = size::check(kind, &key, &object) {
@@ -37,6 +37,6 @@ impl Registry {
             metadata_mut(&mut object).unset("managedFields");
             size::check(kind, &key, &object)?;
         }
-        Ok(self.db.commit(&target.resource_key(), &key, expect, object, charges, holds))
+        Ok(self.db.commit(&target.resource_key(), &key, expect, object, charges, precondition))
     }
 }

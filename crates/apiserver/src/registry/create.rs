@@ -57,7 +57,7 @@ impl Registry {
         }
     }
 
-    /// One attempt of an update or an apply to create the object that it did not find. It is refused if another request
+    /// Tries once to create an object that an update or an apply did not find. Returns [`Refused`] if another request
     /// has created the object meanwhile. The caller then updates that object, as kube-apiserver does.
     pub(super) fn create_absent(
         &self,

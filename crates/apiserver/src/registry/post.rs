@@ -64,8 +64,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. A later delete expects
-    /// that revision.
+    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. The precondition of a
+    /// later delete is moved to that revision.
     fn run_step(&self, target: &RequestTarget, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostingStep::Rewrite { resource, namespace, name, change } => {
@@ -129,8 +129,8 @@ impl Registry {
         }
     }
 
-    fn access(&self, who: &User, attributes: &Attributes<'_>) -> Json {
-        match auth::decide(self.rbac(), who, attributes) {
+    fn access(&self, user: &User, attributes: &Attributes<'_>) -> Json {
+        match auth::decide(self.rbac(), user, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }
@@ -173,7 +173,7 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields, which stored objects have, too.
+/// Adds managed fields. Other phases of stored objects do not apply to posted ones.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };

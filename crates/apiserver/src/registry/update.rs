@@ -153,7 +153,7 @@ impl Registry {
         }
     }
 
-    /// Fails if the new object has another uid or resourceVersion than the old one.
+    /// Fails if the new object has a uid or resourceVersion that differs from the old one.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));

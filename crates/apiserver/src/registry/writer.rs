@@ -31,7 +31,7 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Creates a writer. The field manager is that in the options, or else the user agent up to the first slash. The
-    /// requester is the server itself until [`asking`](Self::asking) sets another one.
+    /// requester is the server itself until [`with_requester`](Self::with_requester) sets another one.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -41,7 +41,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets the requester.
-    pub(crate) fn asking(mut self, requester: Requester) -> Self {
+    pub(crate) fn with_requester(mut self, requester: Requester) -> Self {
         self.requester = requester;
         self
     }
@@ -51,7 +51,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets whether the requester may create objects.
-    pub(crate) fn creating(mut self, may_create: Outcome<()>) -> Self {
+    pub(crate) fn with_create_permission(mut self, may_create: Outcome<()>) -> Self {
         self.may_create = may_create;
         self
     }
@@ -62,7 +62,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets the versions in which a custom resource is served.
-    pub(crate) fn serving(mut self, versions: Vec<String>) -> Self {
+    pub(crate) fn with_served_versions(mut self, versions: Vec<String>) -> Self {
         self.served = versions;
         self
     }

@@ -30,7 +30,7 @@ impl Db {
     ///
     /// It is one step because readers would act on a partial state. For example, the garbage collector would delete the
     /// dependents of an owner that is not restored yet. The lock is held only for the writes. Encoding and comparing
-    /// run without it.
+    /// run without it, unless concurrent writes keep interfering.
     pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {

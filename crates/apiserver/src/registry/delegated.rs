@@ -17,7 +17,7 @@ impl Registry {
     }
 
     /// Returns the discovery document of a group whose versions are all delegated.
-    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
+    pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group = all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
