@@ -269,6 +269,6 @@ mod tests {
                 "{spared}"
             );
         }
-        assert_eq!(evict(ready(), unready, 1), (None, false, 0), "what was charged is not charged again");
+        assert_eq!(evict(ready(), unready, 1), (None, false, 0), "a pod is charged only once");
     }
 }

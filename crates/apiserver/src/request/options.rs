@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn delete_body_rejects_wrong_types_only() {
+    fn delete_body_ignores_unknown_fields_and_rejects_bad_values() {
         let read = |body: Json| DeleteOptions::from_body(&body);
         let body = pintle_json::json!({"kind": "DeleteOptions", "preconditions": {"uid": "u"}, "extra": 1});
         assert_eq!(read(body).unwrap().uid.as_deref(), Some("u"));

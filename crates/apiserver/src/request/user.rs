@@ -33,20 +33,20 @@ impl User {
     }
 
     fn master(name: &str) -> Self {
-        Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.known()
+        Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
     /// A controller of kube-controller-manager.
     pub(crate) fn controller(name: &str) -> Self {
-        ServiceAccountName::new("kube-system", name).user("").known()
+        ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
 
     pub(crate) fn anonymous() -> Self {
-        Self { name: ANONYMOUS.into(), ..Self::default() }.known()
+        Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
     /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, if it is missing.
-    pub(crate) fn known(mut self) -> Self {
+    pub(crate) fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
             self.groups.push(implied.into());

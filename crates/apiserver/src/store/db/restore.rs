@@ -171,7 +171,7 @@ mod tests {
         let db = RESTORED.get_or_init(|| db);
         let writes = db.restore(&wanted);
         let late = DRAFTS.load(Ordering::Relaxed);
-        assert_eq!((late, writes), (4, 3 + late + 2), "three are gone, one has changed, and some are new");
+        assert_eq!((late, writes), (4, 3 + late + 2), "three deletions, one change and some creations");
         let texts = |all: BTreeMap<StoreKey, Arc<Stored>>| -> Vec<_> {
             all.into_iter().map(|(place, stored)| (place, stored.decode()["metadata"]["name"].clone())).collect()
         };
