@@ -101,9 +101,9 @@ pub struct ApiServerConfig {
     /// it. There it yields to other tasks every few milliseconds, even during long lists and with large bodies. On its
     /// own thread it delays no other task. The cost is two thread switches for each request.
     ///
-    /// On its own thread the server uses the machine's clock. A test that pauses or advances tokio's clock changes
-    /// neither the server's timestamps nor its deadlines. [The audit](crate::ApiServer::audit) uses the machine's
-    /// clock, too.
+    /// On its own thread the server uses the machine's clock. If a test pauses or advances tokio's clock, the
+    /// server's timestamps and deadlines do not change. [The audit](crate::ApiServer::audit) uses the machine's clock,
+    /// too.
     ///
     /// A paused tokio clock jumps to the next timer when its own threads are idle, even while another thread works. A
     /// call [in process](crate::ApiServer::in_process) prevents that until its response is complete, unless it is a
