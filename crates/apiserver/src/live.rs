@@ -32,7 +32,7 @@ use crate::request::Subresource;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::user::MASTERS;
-use crate::store::{ResourceKey, Shown, key};
+use crate::store::{ResourceKey, UpstreamObject, key};
 
 /// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(60);
@@ -220,7 +220,7 @@ impl Live {
             Err(refusal) if refusal.is_absent(name) => {
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
                 if !is_in(&whole, &collection) {
-                    self.registry.db.show(&collection.resource, &at, Shown { at: 0, object: None }, false);
+                    self.registry.db.show(&collection.resource, &at, UpstreamObject { at: 0, object: None }, false);
                 }
             }
             Err(refusal) => return Err(refusal),
@@ -257,7 +257,7 @@ impl Live {
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
         let draft = self.registry.db.draft(&collection.resource, &object);
         let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-        let shown = Shown { at, object: Some(draft) };
+        let shown = UpstreamObject { at, object: Some(draft) };
         self.registry.db.show(&collection.resource, &place, shown, is_in(&whole, &collection));
     }
 
@@ -284,7 +284,7 @@ impl Live {
     }
 
     fn has_written_definitions(&self) -> bool {
-        self.registry.db.written_here().iter().any(|written| &*written.resource == DEFINITIONS)
+        self.registry.db.local_writes().iter().any(|written| &*written.resource == DEFINITIONS)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What others serve: the versions that an APIService gives to a Service. This server passes nothing on to them.
+//! API versions that an APIService delegates to a Service. This server does not proxy them.
 
 use pintle_json::{Json, json};
 
@@ -8,7 +8,7 @@ use crate::kinds::api_service::{RESOURCE, delegated_spec};
 use crate::store::Range;
 
 impl Registry {
-    /// 503 where a version is for somebody else to serve.
+    /// Returns a 503 if the version is delegated to a Service.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
@@ -16,8 +16,8 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// What is known of a group of which others serve every version.
-    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
+    /// Returns the discovery document of a group whose versions are all delegated.
+    pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =
             all.filter_map(|(_, stored)| delegated_spec(&stored)).filter(|spec| spec.text("/group") == group);
