@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
@@ -24,12 +24,14 @@ pub(crate) struct User {
 impl User {
     /// Everybody where no token file was given.
     pub(crate) fn admin() -> Self {
-        Self::master("admin")
+        static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
+        ADMIN.clone()
     }
 
     /// The server itself.
     pub(crate) fn server() -> Self {
-        Self::master("system:apiserver")
+        static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
+        SERVER.clone()
     }
 
     fn master(name: &str) -> Self {
@@ -60,13 +62,20 @@ impl User {
 }
 
 /// The groups of a user, in the order in which they were told. There may be very many, of which rules ask one by one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<Told>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Told {
     groups: Vec<String>,
     known: HashSet<String>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        static EMPTY: LazyLock<Groups> = LazyLock::new(|| Groups(Arc::default()));
+        EMPTY.clone()
+    }
 }
 
 impl Groups {
