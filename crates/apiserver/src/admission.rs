@@ -1,7 +1,6 @@
-//! Admission by what the namespace has room for, limit ranges and quotas, and by the security standard of its pods.
+//! Admission logic of limit ranges, resource quotas and pod security standards.
 //!
-//! Plain functions over JSON: what they look at is handed to them, and what they find goes back. Reading the store and charging
-//! the quotas is the part of [`registry`](crate::registry).
+//! The functions are pure: they take JSON and return findings. [`registry`](crate::registry) reads the store and charges the quotas.
 
 mod amounts;
 pub(crate) mod limits;
@@ -11,20 +10,19 @@ pub(crate) mod quota;
 
 pub(crate) use amounts::Amounts;
 
-/// What a request does to an object that it writes.
+/// The write of an object, as admission sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt<'a> {
-    /// What is written.
     pub(crate) resource: &'a crate::kinds::GroupResource,
     pub(crate) subresource: crate::request::Subresource,
-    /// The object as it is to be stored.
+    /// The object to store.
     pub(crate) object: &'a pintle_json::Json,
-    /// The stored object; none of a new one.
+    /// The stored object. `None` for a new object.
     pub(crate) old: Option<&'a pintle_json::Json>,
 }
 
 impl Attempt<'_> {
-    /// Whether it is of this resource of the core group.
+    /// Whether the resource is this one of the core group.
     fn is_of(&self, resource: &str) -> bool {
         self.resource.group.is_empty() && self.resource.resource == resource
     }

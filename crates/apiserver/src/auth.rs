@@ -92,7 +92,7 @@ impl Authenticator {
             return self.accounts.user(cluster, token, audiences, now);
         };
         match audiences.iter().any(|audience| audience == ISSUER) {
-            true => Ok((user.clone().known(), vec![ISSUER.into()])),
+            true => Ok((user.clone().with_implied_group(), vec![ISSUER.into()])),
             false => Err(Unknown::default()),
         }
     }

@@ -126,7 +126,7 @@ impl Starting<'_> {
         let (told, quiet) = watch::channel(0);
         self.registry.health.controller_starts();
         let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
-        self.tasks.spawn(Offload::new(&self.registry.turns, run));
+        self.tasks.spawn(Offload::new(&self.registry.offload_permits, run));
         self.quiet.push(quiet);
     }
 }

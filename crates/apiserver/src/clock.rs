@@ -1,4 +1,4 @@
-//! The only place where the server reads a clock.
+//! The server's clock.
 
 #[cfg(test)]
 pub(crate) mod effort;
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// Wall time that follows tokio's clock, so that a test which pauses the one holds the other too.
+/// A wall clock that advances with tokio's clock, so a test that pauses tokio's clock pauses this one, too.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -19,37 +19,37 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts from this time, or from the machine's.
+    /// Creates a clock that starts at `start`, or at the machine's time.
     pub(crate) fn new(start: Option<SystemTime>) -> Self {
         let given = start.and_then(|start| Timestamp::try_from(start).ok());
         let wall = given.unwrap_or_else(Timestamp::now);
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// For ordering and ageing.
+    /// Returns the time for ordering and expiry.
     pub(crate) fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }
 
-    /// For timestamps that clients see.
+    /// Returns the time for timestamps in objects.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
         let skew = SignedDuration::from_millis(self.skew_millis.load(Ordering::Relaxed));
         self.wall.saturating_add(elapsed.saturating_add(skew)).unwrap_or(self.wall)
     }
 
-    /// Now, as objects write it.
+    /// Returns the current time in the format of timestamps in objects.
     pub(crate) fn now_text(&self) -> String {
         Time(self.now()).to_string()
     }
 
-    /// Sets how far the server's wall time runs ahead of the machine's.
+    /// Sets how far the server's wall time is ahead of the machine's time.
     pub(crate) fn set_ahead(&self, ahead: Duration) {
         let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
         self.skew_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Now plus `after`, as objects write it.
+    /// Returns now plus `after` in the format of timestamps in objects.
     pub(crate) fn text_after(&self, after: Duration) -> String {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()

@@ -1,10 +1,10 @@
-//! How a server runs.
+//! The configuration of a server.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// How an [`ApiServer`](crate::ApiServer) runs.
+/// The configuration of an [`ApiServer`](crate::ApiServer).
 ///
 /// # Examples
 ///
@@ -29,67 +29,88 @@ use std::time::{Duration, SystemTime};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The address to listen on: 127.0.0.1. Whoever reaches another one is an administrator there, unless there is a
-    /// [file of tokens](Self::token_auth_file).
+    /// The address to listen on. Default: 127.0.0.1. On another address, every client that can reach it is an
+    /// administrator, unless there is a [token file](Self::token_auth_file).
     pub bind: IpAddr,
-    /// The port to listen on: 0, which takes a free one.
+    /// The port to listen on. Default: 0, which picks a free port.
     pub port: u16,
-    /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
+    /// Whether to serve TLS with a certificate generated at startup, and HTTP/2 for clients that support it. Default:
+    /// no.
     pub tls: bool,
-    /// A file of users and their tokens, in the CSV format of the kube-apiserver: `token,user,uid,"group1,group2"`. It is read
-    /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
-    /// which is the default, every caller is an administrator.
+    /// A file of users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The
+    /// server reads it once, at startup. Members of `system:masters` may do everything; other users need RBAC roles.
+    /// Default: no file, and every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// Makes generated names, uids, the administrator's token, and the keys and certificates of TLS the same in each run: none, which
-    /// makes them random. Faults that strike with a probability follow it too; without a seed they follow 0. The tokens of service
-    /// accounts are the same where their times are as well, for which there is [`start_time`](Self::start_time). Whoever knows the seed
-    /// can make the tokens and the keys. These are then of Ed25519, which browsers do not take, and of P-256 without a seed.
-    pub seed: Option<u64>,
-    /// The wall time at the start: none, which takes the machine's. From then on it goes as tokio's clock does, which a test can pause.
-    pub start_time: Option<SystemTime>,
-    /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
-    pub bookmark_interval: Duration,
-    /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
-    /// all watchers; one that is read slowly, or not at all, keeps none of them. What was there when it began is shown to it for as
-    /// long as all changes since are kept; if it has not read that by then, its stream is cut too.
-    pub watch_buffer: usize,
-    /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
-    /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
-    /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
-    pub first_revision: u64,
-    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when anything is written next,
-    /// a thousand with each write, but for the last of a resource. Watches and lists from a version before those kept are refused.
-    pub history: usize,
-    /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
-    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case. As much again is
-    /// kept of objects, present and past, as they were shown in protobuf, by their metadata or in a table. Where there is no more room,
-    /// what was not asked for again gives way, and is made anew for who asks; for a list in protobuf twice, which begins with its
-    /// length.
-    pub history_bytes: usize,
-    /// What the bodies of requests that are read or served may take in memory together, about, in bytes: 256 MiB; and an eighth of that
-    /// more, which bodies of more than 64 KiB leave to others. Where there is no more room, of the larger bodies that are still coming
-    /// that which began first gives way: its request is answered with 429, and is to come again after a second. A body alone has at
-    /// most 3 MiB.
-    pub body_bytes: usize,
-    /// How many connections there are at once: 16 384, and no more than half of the files that the process may have open when the
-    /// server starts, so that as many are left for all else. At least 1 counts. Who comes then is heard once another has gone.
-    pub connections: usize,
-    /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
-    pub controllers: Controllers,
-    /// Whether leases are given to candidates, as by the feature gate `CoordinatedLeaderElection` of a kube-apiserver that serves
-    /// `coordination.k8s.io/v1beta1`: no, as there. If so, LeaseCandidates are served, and leases keep `strategy` and
-    /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
-    pub coordinated_leader_election: bool,
-    /// Whether the server has a thread of its own, with a runtime of its own: no, it runs on the runtime that it is started on. There,
-    /// what shares its threads has its turns every few milliseconds, however long a list and however heavy a body is; on its own thread
-    /// it holds nobody up, at the price of two switches of threads a request.
+    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. The
+    /// same seed gives the same values in each run. Default: `None`, which makes them random.
     ///
-    /// Its clock is then that of the machine, whatever a test does with its own: pausing or advancing that moves neither the server's
-    /// timestamps nor its deadlines, and [the audit](crate::ApiServer::audit) tells its times. tokio lets a paused clock jump to the
-    /// next timer whenever its own threads rest, even while another works. [In process](crate::ApiServer::in_process) a call holds it
-    /// still until its answer is whole, unless it is a watch; over a socket nothing does, so deadlines of requests come at once.
+    /// - Faults with a probability use the seed, too. Without one they use 0.
+    /// - Service account tokens are the same only if their times are, too: set [`start_time`](Self::start_time).
+    /// - Anyone who knows the seed can derive the tokens and keys.
+    /// - With a seed, TLS keys are Ed25519, which browsers reject. Without one they are P-256.
+    pub seed: Option<u64>,
+    /// The wall time at startup. Default: `None`, which uses the machine's time. From then on the server follows
+    /// tokio's clock, which a test can pause.
+    pub start_time: Option<SystemTime>,
+    /// The interval between bookmarks of a watch that allows them. Default: one minute. Minimum: one millisecond.
+    pub bookmark_interval: Duration,
+    /// How many changes of its resource a watcher may lag behind before its stream is closed. Default: 4096. Minimum:
+    /// 1.
+    ///
+    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watch's initial objects
+    /// are available as long as all changes since then are stored. A watcher that has not read them by then is
+    /// disconnected, too.
+    pub watch_buffer: usize,
+    /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
+    ///
+    /// A server that replaces another one needs a value above all versions that the other one returned. Its clients
+    /// then learn that their versions are too old, and re-list. Otherwise they would wait for versions that they
+    /// believe to have seen.
+    pub first_revision: u64,
+    /// How many changes to keep for each resource. Default: 100 000. Each write also drops up to a thousand changes
+    /// that are older than five minutes. The last change of a resource is always kept. Watches and lists from an older
+    /// version fail.
+    pub history: usize,
+    /// The approximate memory limit for the changes of all resources together, in bytes. Default: 256 MiB. Above it the
+    /// oldest changes are dropped first, and watches that have not read them yet are closed. The last change of a
+    /// resource is always kept.
+    ///
+    /// A separate cache of half this size has other encodings of current and past objects: protobuf, metadata only, and
+    /// table rows. Above its limit it evicts encodings that were not used again. They are encoded again on demand, and
+    /// twice for a list in protobuf, because that begins with its length.
+    pub history_bytes: usize,
+    /// The approximate memory limit for request bodies that are being received or served, in bytes. Default: 256 MiB,
+    /// plus one eighth that is reserved for bodies of at most 64 KiB.
+    ///
+    /// Above the limit the server aborts the incomplete large body that began first. Its client gets 429 with a retry
+    /// after one second. A single body may have at most 3 MiB.
+    pub body_bytes: usize,
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. It is capped at half of the files that the
+    /// process may open at startup, which leaves the other half for everything else. Further clients wait until a
+    /// connection closes.
+    pub connections: usize,
+    /// The controllers to run. Default: all. Custom resource definitions and the Service `kubernetes` are always
+    /// managed.
+    pub controllers: Controllers,
+    /// Whether to serve coordinated leader election, like kube-apiserver with the feature gate
+    /// `CoordinatedLeaderElection` and `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled,
+    /// LeaseCandidates are served, and leases keep `strategy` and `preferredHolder`. The server does not assign leases:
+    /// that needs a controller.
+    pub coordinated_leader_election: bool,
+    /// Whether the server runs on its own thread with its own runtime. Default: no, it runs on the runtime that starts
+    /// it. There it yields to other tasks every few milliseconds, even during long lists and with large bodies. On its
+    /// own thread it delays no other task. The cost is two thread switches for each request.
+    ///
+    /// On its own thread the server uses the machine's clock. If a test pauses or advances tokio's clock, the
+    /// server's timestamps and deadlines do not change. [The audit](crate::ApiServer::audit) uses the machine's clock,
+    /// too.
+    ///
+    /// A paused tokio clock jumps to the next timer when its own threads are idle, even while another thread works. A
+    /// call [in process](crate::ApiServer::in_process) prevents that until its response is complete, unless it is a
+    /// watch. A call over a socket does not, so its deadlines can pass at once.
     pub own_thread: bool,
-    /// How many requests [the audit](crate::ApiServer::audit) keeps: 10 000, the latest; fewer where they take more than 32 MiB.
+    /// How many of the latest requests [the audit](crate::ApiServer::audit) keeps. Default: 10 000. It keeps fewer if they take more than
+    /// 32 MiB.
     pub audit: usize,
 }
 
@@ -117,23 +138,23 @@ impl Default for ApiServerConfig {
     }
 }
 
-/// Which of a cluster's controllers a server runs, beside what it needs itself.
+/// The optional controllers that a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
-    /// Dependents of deleted owners are collected.
+    /// Delete the dependents of deleted owners.
     pub garbage: bool,
-    /// Deleted namespaces are emptied.
+    /// Empty deleted namespaces.
     pub namespaces: bool,
-    /// Cluster roles are aggregated.
+    /// Aggregate cluster roles.
     pub roles: bool,
 }
 
 impl Controllers {
-    /// None of them: as a bare API server.
+    /// No controller, as in a bare API server.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
 }
 
-/// All of them.
+/// All controllers.
 impl Default for Controllers {
     fn default() -> Self {
         Self { garbage: true, namespaces: true, roles: true }

@@ -40,7 +40,7 @@ use crate::store::Order;
 
 /// The built-in kinds, with what this module says of definitions.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
-    builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
+    builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
 /// Under which name definitions are stored.

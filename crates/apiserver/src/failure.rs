@@ -1,4 +1,4 @@
-//! How a request fails.
+//! The failures of requests.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,21 +8,21 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// Why a request failed, as the client is told.
+/// The failure of a request, as the client receives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// A bare text in place of the Status, as the outermost layers of a server answer.
+    /// A plain text body instead of the Status, as the outermost handlers of kube-apiserver send it.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// It came before any API had a look, from a layer that answers for itself.
+    /// Whether the failure comes from a handler before the API, which encodes its own response.
     pub(crate) early: bool,
 }
 
-/// The outcome of a step of a request.
+/// The result of a step of a request.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure with neither reason nor details unless they are added.
+    /// Creates a failure without reason and details.
     pub(crate) fn plain(code: u16, message: impl Into<String>) -> Self {
         let status = Status {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
@@ -36,14 +36,14 @@ impl Failure {
         Self { status: Box::new(status), text: None, early: false }
     }
 
-    /// A failure of that reason, without details.
+    /// Creates a failure with a reason and without details.
     pub(crate) fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         let mut failure = Self::plain(code, message);
         failure.status.reason = Some(reason);
         failure
     }
 
-    /// 404 from before any API: a line of text.
+    /// A 404 from before the API, as plain text.
     pub(crate) fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
@@ -63,13 +63,13 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// The path names no resource that is served.
+    /// The path names no served resource.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())
     }
 
-    /// The resource is served, but not by that method.
+    /// The resource does not support the method.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
             .with(StatusDetails::default())
@@ -96,13 +96,13 @@ impl Failure {
         Self::new(409, Reason::Conflict, message).with(details(&resource.group, &resource.resource, name))
     }
 
-    /// The object was changed since the client read it.
+    /// The object has changed since the client read it.
     pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
         const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, WHY)
     }
 
-    /// 403 for a named object or, with an empty name, a collection.
+    /// 403 for an object, or for a collection if the name is empty.
     pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
         Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
@@ -112,46 +112,46 @@ impl Failure {
         ))
     }
 
-    /// 422 with everything spelt out.
+    /// 422 with all field errors.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // What is found twice counts twice, but is told once.
+        // Repeated errors appear in each cause, but only once in the message.
         let mut seen = HashSet::new();
-        let once = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
-        let told: Vec<_> = once.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let told = match &told[..] {
+        let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
+        let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let message = match &message[..] {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        Self::new(422, Reason::Invalid, format!("{qualified} {} is invalid: {told}", quoted(name)))
+        Self::new(422, Reason::Invalid, format!("{qualified} {} is invalid: {message}", quoted(name)))
             .with(StatusDetails { causes, ..details(group, kind, name) })
     }
 
-    /// 422 for the options of a request.
+    /// 422 for invalid request options.
     pub(crate) fn invalid_options(kind: &str, errors: FieldErrors) -> Self {
         Self::invalid_named("meta.k8s.io", kind, "", errors)
     }
 
-    /// 410: that revision is forgotten.
+    /// 410: the revision has been compacted.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
 
-    /// 504: the request has taken longer than it may.
+    /// 504: the request timed out.
     pub(crate) fn too_late() -> Self {
         let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
         Self::new(504, Reason::Timeout, message).with(StatusDetails::default())
     }
 
-    /// 504: the server has not come to that revision yet.
-    pub(crate) fn too_large_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
+    /// 504: the server has not reached the revision.
+    pub(crate) fn too_large_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
         let cause = StatusCause {
             reason: "ResourceVersionTooLarge".into(),
             message: "Too large resource version".into(),
             ..StatusCause::default()
         };
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         Self::new(504, Reason::Timeout, message).with(StatusDetails {
             causes: vec![cause],
             retry_after_seconds,
@@ -159,18 +159,17 @@ impl Failure {
         })
     }
 
-    /// The same failure with details.
+    /// Adds details to the failure.
     pub(crate) fn with(mut self, details: StatusDetails) -> Self {
         self.status.details = Some(details);
         self
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status code.
     pub(crate) fn code(&self) -> u16 {
         self.status.code
     }
 
-    /// Whether it says that the object is not there.
     pub(crate) fn is_conflict(&self) -> bool {
         self.status.reason == Some(Reason::Conflict)
     }
@@ -179,24 +178,24 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// The seconds after which to try again, if told.
+    /// Returns the seconds after which to retry, if the failure has them.
     pub(crate) fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)
     }
 
-    /// The Status as a value.
+    /// Returns the Status as JSON.
     pub(crate) fn value(&self) -> Json {
         pintle_json::to_json(&*self.status).unwrap_or_default()
     }
 }
 
-/// Details that name an object.
+/// Creates details that name an object.
 pub(crate) fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// A text as Go's `%q` writes it.
+/// Quotes a text like Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

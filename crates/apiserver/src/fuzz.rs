@@ -1,6 +1,6 @@
-//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+//! Fuzz targets for the programs in `fuzz/` and the tests below. Each function panics if an invariant is violated.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
 use pintle_json::Json;
 
@@ -15,12 +15,12 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A continue token: the place that it names is written so that it is read alike.
+/// A continue token: encoding and decoding it again returns the same token.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
 
-/// A JSONPath in the first line, and JSON after it.
+/// A JSONPath in the first line, followed by JSON.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -31,12 +31,12 @@ pub fn json_path(bytes: &[u8]) {
     }
 }
 
-/// A certificate request in DER, and as PEM.
+/// A certificate request, as DER and as PEM.
 pub fn certificate_request(bytes: &[u8]) {
     kinds::fuzz_certification_request(bytes);
 }
 
-/// The path of a request, its query and its `Accept`, a line each.
+/// The path, the query and the `Accept` header of a request, one line each.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');
@@ -50,7 +50,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// The bytes of a connection, as far as they are headers of HTTP/2: however they are cut, they come to the same.
+/// The bytes of an HTTP/2 connection: the header blocks do not depend on how the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }
@@ -66,27 +66,27 @@ mod tests {
     }
 
     #[test]
-    fn no_continue_token_is_read_otherwise_once_it_is_written() {
+    fn continue_tokens_of_the_corpus_round_trip() {
         replay("continue_token", continue_token);
     }
 
     #[test]
-    fn no_json_path_is_beyond_reading() {
+    fn json_paths_of_the_corpus_do_not_panic() {
         replay("json_path", json_path);
     }
 
     #[test]
-    fn no_certificate_request_is_beyond_reading() {
+    fn certificate_requests_of_the_corpus_do_not_panic() {
         replay("certificate_request", certificate_request);
     }
 
     #[test]
-    fn no_head_of_a_request_is_beyond_reading() {
+    fn request_heads_of_the_corpus_do_not_panic() {
         replay("request_head", request_head);
     }
 
     #[test]
-    fn no_block_of_headers_is_another_for_how_it_is_cut() {
+    fn header_blocks_of_the_corpus_ignore_splits() {
         replay("header_blocks", header_blocks);
     }
 }

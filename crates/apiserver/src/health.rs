@@ -1,4 +1,4 @@
-//! What the health endpoints ask: one check after the other, in the order and under the names of a real server.
+//! The checks of the health endpoints, in the order and with the names of kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,108 +6,109 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::store::Db;
 
-/// An endpoint.
+/// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// `/healthz` and `/livez`: whether the process does what it should.
+    /// `/healthz` and `/livez`: whether the process works.
     Alive,
-    /// `/readyz`: whether to send requests here.
+    /// `/readyz`: whether the server accepts requests.
     Ready,
 }
 
-/// What a check looks at.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug)]
-enum Looks {
-    /// It answers: that is all.
-    Answers,
-    /// The store can be read.
+enum CheckKind {
+    /// It passes if the server responds.
+    Process,
+    /// It passes if the store can be read.
     Store,
-    /// The background controllers run. The server answers once they have looked at all that is there.
+    /// It passes if the background controllers run. The server responds once they have processed all existing objects.
     Controllers,
 }
 
-/// Name, endpoint if it is of one alone, and what it looks at. What is made before the server listens is well once it answers.
-const CHECKS: &[(&str, Option<Endpoint>, Looks)] = &[
-    ("ping", None, Looks::Answers),
-    ("log", None, Looks::Answers),
-    ("loopback-serving-certificate", Some(Endpoint::Alive), Looks::Answers),
-    ("etcd", None, Looks::Store),
-    ("etcd-readiness", Some(Endpoint::Ready), Looks::Store),
-    ("informer-sync", Some(Endpoint::Ready), Looks::Controllers),
-    ("poststarthook/start-apiserver-admission-initializer", None, Looks::Answers),
-    ("poststarthook/generic-apiserver-start-informers", None, Looks::Answers),
-    ("poststarthook/priority-and-fairness-config-consumer", None, Looks::Controllers),
-    ("poststarthook/priority-and-fairness-filter", None, Looks::Answers),
-    ("poststarthook/storage-object-count-tracker-hook", None, Looks::Answers),
-    ("poststarthook/start-apiextensions-informers", None, Looks::Answers),
-    ("poststarthook/start-apiextensions-controllers", None, Looks::Controllers),
-    ("poststarthook/crd-informer-synced", None, Looks::Controllers),
-    ("poststarthook/start-system-namespaces-controller", None, Looks::Answers),
-    ("poststarthook/peer-endpoint-reconciler-controller", None, Looks::Answers),
-    ("poststarthook/start-cluster-authentication-info-controller", None, Looks::Answers),
-    ("poststarthook/start-kube-apiserver-identity-lease-controller", None, Looks::Answers),
-    ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", None, Looks::Answers),
-    ("poststarthook/storage-readiness", None, Looks::Store),
-    ("poststarthook/start-legacy-token-tracking-controller", None, Looks::Answers),
-    ("poststarthook/start-service-ip-repair-controllers", None, Looks::Answers),
-    ("poststarthook/rbac/bootstrap-roles", None, Looks::Answers),
-    ("poststarthook/scheduling/bootstrap-system-priority-classes", None, Looks::Answers),
-    ("poststarthook/priority-and-fairness-config-producer", None, Looks::Answers),
-    ("poststarthook/bootstrap-controller", None, Looks::Controllers),
-    ("poststarthook/start-kubernetes-service-cidr-controller", None, Looks::Answers),
-    ("poststarthook/start-kube-aggregator-informers", None, Looks::Answers),
-    ("poststarthook/apiservice-status-local-available-controller", None, Looks::Controllers),
-    ("poststarthook/apiservice-status-remote-available-controller", None, Looks::Controllers),
-    ("poststarthook/apiservice-registration-controller", None, Looks::Controllers),
-    ("poststarthook/apiservice-discovery-controller", None, Looks::Answers),
-    ("poststarthook/kube-apiserver-autoregistration", None, Looks::Answers),
-    ("autoregister-completion", None, Looks::Answers),
-    ("poststarthook/apiservice-openapi-controller", None, Looks::Answers),
-    ("poststarthook/apiservice-openapiv3-controller", None, Looks::Answers),
-    ("shutdown", Some(Endpoint::Ready), Looks::Answers),
+/// The name, the endpoint if there is only one, and the subject. Hooks that complete before the server listens pass
+/// once it responds.
+const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
+    ("ping", None, CheckKind::Process),
+    ("log", None, CheckKind::Process),
+    ("loopback-serving-certificate", Some(Endpoint::Alive), CheckKind::Process),
+    ("etcd", None, CheckKind::Store),
+    ("etcd-readiness", Some(Endpoint::Ready), CheckKind::Store),
+    ("informer-sync", Some(Endpoint::Ready), CheckKind::Controllers),
+    ("poststarthook/start-apiserver-admission-initializer", None, CheckKind::Process),
+    ("poststarthook/generic-apiserver-start-informers", None, CheckKind::Process),
+    ("poststarthook/priority-and-fairness-config-consumer", None, CheckKind::Controllers),
+    ("poststarthook/priority-and-fairness-filter", None, CheckKind::Process),
+    ("poststarthook/storage-object-count-tracker-hook", None, CheckKind::Process),
+    ("poststarthook/start-apiextensions-informers", None, CheckKind::Process),
+    ("poststarthook/start-apiextensions-controllers", None, CheckKind::Controllers),
+    ("poststarthook/crd-informer-synced", None, CheckKind::Controllers),
+    ("poststarthook/start-system-namespaces-controller", None, CheckKind::Process),
+    ("poststarthook/peer-endpoint-reconciler-controller", None, CheckKind::Process),
+    ("poststarthook/start-cluster-authentication-info-controller", None, CheckKind::Process),
+    ("poststarthook/start-kube-apiserver-identity-lease-controller", None, CheckKind::Process),
+    ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", None, CheckKind::Process),
+    ("poststarthook/storage-readiness", None, CheckKind::Store),
+    ("poststarthook/start-legacy-token-tracking-controller", None, CheckKind::Process),
+    ("poststarthook/start-service-ip-repair-controllers", None, CheckKind::Process),
+    ("poststarthook/rbac/bootstrap-roles", None, CheckKind::Process),
+    ("poststarthook/scheduling/bootstrap-system-priority-classes", None, CheckKind::Process),
+    ("poststarthook/priority-and-fairness-config-producer", None, CheckKind::Process),
+    ("poststarthook/bootstrap-controller", None, CheckKind::Controllers),
+    ("poststarthook/start-kubernetes-service-cidr-controller", None, CheckKind::Process),
+    ("poststarthook/start-kube-aggregator-informers", None, CheckKind::Process),
+    ("poststarthook/apiservice-status-local-available-controller", None, CheckKind::Controllers),
+    ("poststarthook/apiservice-status-remote-available-controller", None, CheckKind::Controllers),
+    ("poststarthook/apiservice-registration-controller", None, CheckKind::Controllers),
+    ("poststarthook/apiservice-discovery-controller", None, CheckKind::Process),
+    ("poststarthook/kube-apiserver-autoregistration", None, CheckKind::Process),
+    ("autoregister-completion", None, CheckKind::Process),
+    ("poststarthook/apiservice-openapi-controller", None, CheckKind::Process),
+    ("poststarthook/apiservice-openapiv3-controller", None, CheckKind::Process),
+    ("shutdown", Some(Endpoint::Ready), CheckKind::Process),
 ];
 
-/// How a server is.
+/// The state of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// So many controllers were started.
+    /// How many controllers have been started.
     controllers: AtomicUsize,
-    /// So many of them run.
+    /// How many controllers are running.
     running: AtomicUsize,
-    /// Checks that a test wants to fail.
+    /// The checks that a test makes fail.
     failing: Mutex<BTreeSet<String>>,
 }
 
 impl Health {
-    /// What came of each check of the endpoint.
-    pub(crate) fn look(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
+    /// Returns the name and the result of each check of the endpoint.
+    pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // Whoever holds the store keeps this from answering, and there is an answer to that in time.
+        // If the store's lock is blocked, this call blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
-        of_endpoint.map(move |(name, _, looks)| {
-            let well = match looks {
-                Looks::Answers => true,
-                Looks::Store => store,
-                Looks::Controllers => controllers,
+        of_endpoint.map(move |(name, _, kind)| {
+            let is_ok = match kind {
+                CheckKind::Process => true,
+                CheckKind::Store => store,
+                CheckKind::Controllers => controllers,
             };
-            (*name, well && !failing.contains(*name))
+            (*name, is_ok && !failing.contains(*name))
         })
     }
 
-    /// One more controller is to run.
+    /// Records that a controller is being started.
     pub(crate) fn controller_starts(&self) {
         self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A controller runs for as long as what this answers is there.
+    /// Records that a controller is running, until the guard is dropped.
     pub(crate) fn controller_runs(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(self)
     }
 
-    /// Has a check fail from now on, or be what it is.
+    /// Makes a check fail, or restores it.
     pub(crate) fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {
@@ -118,7 +119,7 @@ impl Health {
     }
 }
 
-/// A controller runs.
+/// A guard that records a running controller.
 #[derive(Debug)]
 pub(crate) struct Running<'a>(&'a Health);
 

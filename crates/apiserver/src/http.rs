@@ -173,9 +173,9 @@ pub(crate) async fn respond(
     let audit_id = call.headers.get(AUDIT_ID).cloned();
     let info = RequestInfo::of(&mut call);
     let end = info.as_ref().ok().and_then(|info| info.limit).map(|limit| Instant::now() + limit);
-    call.requester.until = end;
+    call.requester.deadline = end;
     let asked = AuditGuard::new(registry.clone(), call);
-    let work = Offload::new(&registry.turns, answer(asked, info, incoming));
+    let work = Offload::new(&registry.offload_permits, answer(asked, info, incoming));
     let Some(end) = end else {
         let (response, mut goes_on) = work.await;
         goes_on.asked.is_told = true;
@@ -263,7 +263,7 @@ impl Drop for AuditGuard {
         }
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
-        let is_late = !self.is_told && self.call.requester.is_late();
+        let is_late = !self.is_told && self.call.requester.is_timed_out();
         self.registry.audit.note(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.requester.user.name),

@@ -1,7 +1,7 @@
-//! What the server knows of each kind: its names, its place in the store, its rules.
+//! The kinds that the server serves: their names, stores and rules.
 //!
-//! A [`Kind`] is one resource in one version. The [`Kinds`] holds them all; custom resource definitions add theirs at run time.
-//! What sets one kind apart from another beyond names and flags is its [`Strategy`].
+//! A [`Kind`] is one resource in one version. [`Kinds`] is the registry of all kinds; custom resource definitions add kinds at run time.
+//! The [`Strategy`] of a kind has the rules that names and flags cannot express.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,8 +16,6 @@ use crate::store::Stored;
 use crate::validate::FieldErrors;
 
 mod admission_registration;
-mod amounts_of_resources;
-mod answers;
 pub(crate) mod api_service;
 mod apps;
 mod authentication;
@@ -27,15 +25,15 @@ mod builtin;
 mod certificate_signing_request;
 mod check;
 mod cluster;
-mod cluster_of_store;
 mod core;
 mod default_class;
 mod devices;
+#[cfg(test)]
+mod error_order;
 mod field_selectors;
 mod flow_control;
-#[cfg(test)]
-mod found_by_comparison;
 mod horizontal_pod_autoscaler;
+mod int_or_percent;
 mod known;
 mod label_selector;
 mod layout;
@@ -52,12 +50,14 @@ mod priority_class;
 mod rbac;
 mod request_target;
 pub(crate) mod reset;
+mod resource_quantities;
 mod runtime_class;
 mod scale;
 mod scale_body;
-mod shares;
 mod storage;
+mod store_cluster;
 mod strategy;
+mod strategy_types;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,6 @@ mod webhook_service;
 pub(crate) mod without_effect;
 
 pub(crate) use self::core::{NAMESPACES, unknown_namespace};
-pub(crate) use answers::{Form, FurtherRight, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub(crate) use authentication::token_status;
 pub(crate) use authorization::{access_status, rules_status};
 #[cfg(any(test, fuzzing))]
@@ -84,83 +83,77 @@ pub(crate) use rbac::RBAC_GROUP;
 pub(crate) use request_target::RequestTarget;
 pub(crate) use scale::Scale;
 pub(crate) use strategy::{Plain, Strategy};
+pub(crate) use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub(crate) use token_grant::{Bound, Named, TokenGrant};
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
-/// One resource in one version: all that the generic handlers need to serve it.
+/// One resource in one version, with everything that the generic handlers need to serve it.
 #[derive(Clone)]
 pub(crate) struct Kind {
-    /// The group; empty for the core group.
+    /// The API group. Empty for the core group.
     pub(crate) group: String,
-    /// The version.
     pub(crate) version: String,
-    /// The kind, such as `Pod`.
+    /// The name of the kind, such as `Pod`.
     pub(crate) kind: String,
-    /// The kind of its lists, such as `PodList`.
+    /// The name of the list kind, such as `PodList`.
     pub(crate) list_kind: String,
     /// The path segment, such as `pods`.
     pub(crate) plural: String,
-    /// What kubectl calls one of them.
+    /// The singular name for kubectl, such as `pod`.
     pub(crate) singular: String,
-    /// Other names that kubectl takes.
+    /// Abbreviations that kubectl accepts, such as `po`.
     pub(crate) short_names: Vec<String>,
-    /// Groups of kinds that kubectl takes, such as `all`.
+    /// The categories that kubectl accepts, such as `all`.
     pub(crate) categories: Vec<String>,
-    /// Whether the objects live in namespaces.
     pub(crate) scope: Scope,
-    /// What can be done, in the order that discovery shows.
+    /// The verbs, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// Where the objects are stored. Kinds that are views of one set of objects share it.
+    /// The store of the objects. Kinds that are views of the same objects share a store.
     pub(crate) store: GroupResource,
-    /// The version that is stored, for the hash in discovery; `None` where nothing is.
+    /// The storage version, for the hash in discovery. `None` if the kind is not stored.
     pub(crate) stored_version: Option<GroupVersion>,
-    /// Further paths below an object.
     pub(crate) subresources: Vec<ServedSubresource>,
-    /// How the generic handlers treat it.
     pub(crate) conduct: Conduct,
-    /// Its own rules.
     pub(crate) strategy: Arc<dyn Strategy>,
-    /// The columns of its tables, read when first needed.
+    /// The columns of its tables. Computed on first use.
     pub(crate) columns: OnceLock<Option<Vec<table::Column>>>,
-    /// The types of its fields, read when first needed.
+    /// The schema. Loaded on first use.
     pub(crate) types: OnceLock<Option<Arc<Schema>>>,
 }
 
-/// A path below an object, such as `status`.
+/// A served subresource, such as `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServedSubresource {
-    /// The path below the object.
     pub(crate) subresource: Subresource,
-    /// What can be done with it.
     pub(crate) verbs: Vec<Verb>,
-    /// What it is read and written as, where that is not the kind of the object itself.
+    /// The kind of request and response bodies, if it differs from the kind of the object.
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
-/// How the generic handlers treat a kind.
+/// Flags that change how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conduct {
-    /// `metadata.generation` is kept: 1 at first, one more with each change of the desired state.
+    /// The server maintains `metadata.generation`: 1 at creation, plus 1 for each change of the desired state.
     pub(crate) generation: bool,
-    /// PUT of an absent object creates it.
+    /// A PUT of an absent object creates it.
     pub(crate) creates_on_update: bool,
-    /// PUT needs a resourceVersion.
+    /// A PUT needs a resourceVersion.
     pub(crate) needs_version: bool,
-    /// DELETE answers with the object instead of a Status.
-    pub(crate) answers_deleted: bool,
-    /// DELETE waits for a grace period.
+    /// A DELETE returns the object instead of a Status.
+    pub(crate) returns_deleted: bool,
+    /// A DELETE has a grace period.
     pub(crate) graceful: bool,
-    /// DELETE without a policy leaves the dependents alone.
+    /// A DELETE without a propagation policy orphans the dependents.
     pub(crate) orphans: bool,
-    /// Nothing is stored: POST computes an answer.
+    /// No object is stored: a POST returns a computed response.
     pub(crate) transient: bool,
-    /// A custom resource whose definition is being deleted: no more objects are created.
+    /// A custom resource whose definition is being deleted. Creates are rejected.
     pub(crate) terminating: bool,
 }
 
 impl Kind {
-    /// A kind that only bodies and answers are of, such as Scale: nothing of it is stored, and it has no rules of its own.
-    pub(crate) fn of_bodies(group: &str, version: &str, kind: &str) -> Self {
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. It is not stored and has no rules of its own.
+    pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
             version: version.into(),
@@ -182,84 +175,78 @@ impl Kind {
         }
     }
 
-    /// The same in a version that is gone but for such bodies, with the same fields.
-    pub(crate) fn also_as(self, version: &str) -> Self {
+    /// Returns the same kind with another version and the same schema, for versions that exist only in bodies.
+    pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
 
-    /// Where it comes from.
     pub(crate) fn origin(&self) -> Origin {
         self.strategy.origin()
     }
 
-    /// Group and version.
     pub(crate) fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// What the objects carry as `apiVersion`.
+    /// Returns the `apiVersion` of its objects.
     pub(crate) fn api_version(&self) -> String {
         self.group_version().to_string()
     }
 
-    /// The kind, with its group and version.
     pub(crate) fn gvk(&self) -> GroupVersionKind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Group and plural, as messages name the resource: `deployments.apps`.
+    /// Returns group and plural, formatted in messages as `deployments.apps`.
     pub(crate) fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
 
-    /// Whether the objects live in namespaces.
     pub(crate) fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// 422 for an object of this kind.
+    /// Returns a 422 failure for an object of this kind.
     pub(crate) fn invalid(&self, name: &str, errors: FieldErrors) -> Failure {
-        // Events of both groups are told as those of the core group.
+        // kube-apiserver reports events of both groups under the core group.
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
+    /// Returns the verbs for discovery. Create, patch and update are missing while the custom resource definition is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
     }
 
-    /// Whether the verb is served.
     pub(crate) fn allows(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// The subresource by which that part is served.
     pub(crate) fn subresource(&self, subresource: Subresource) -> Option<&ServedSubresource> {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
+    /// Whether `/status` is served. If so, writes of the object ignore the status.
     pub(crate) fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// The columns of its tables; `None` for the name and the time of creation alone.
+    /// Returns the columns of its tables. `None` means name and age only.
     pub(crate) fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
 
-    /// The paths that a write of that part cannot change.
+    /// Returns the paths that a write to the subresource cannot change.
     pub(crate) fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
         self.strategy.reset_fields(subresource).unwrap_or_else(|| reset::usual(subresource, self.splits_status()))
     }
 
-    /// An object in stored form as this version shows it.
+    /// Converts an object from its stored form to this version.
     pub(crate) fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
         self.strategy.shown(object, object.text("/apiVersion"))
     }
 
-    /// The stored object as this version shows it, if that is not just as it is stored.
+    /// Converts a stored object to this version. Returns `None` if the stored form already is the form of this version.
     pub(crate) fn converted(&self, stored: &Stored) -> Option<Json> {
         if self.is_shown_as_stored(stored) {
             return None;
@@ -276,7 +263,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Whether that is known.
+    /// Whether the object is known to need no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -285,13 +272,13 @@ impl Kind {
         }
     }
 
-    /// What it takes to find out how this version shows the stored object, as bytes of a body that takes as long: nothing, where it is known
-    /// to be shown as it is stored.
+    /// Returns the cost of converting the object, as the size in bytes of a body that takes as long to process. It is 0 if no conversion is
+    /// needed.
     pub(crate) fn showing_weight(&self, stored: &Stored) -> usize {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
 
-    /// The stored object as this version shows it.
+    /// Returns the stored object, converted to this version.
     pub(crate) fn shown_stored(&self, stored: &Stored) -> Json {
         self.converted(stored).unwrap_or_else(|| stored.decode())
     }

@@ -9,10 +9,10 @@
 //! let server = ApiServer::start(ApiServerConfig::default()).await?;
 //! server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 //!
-//! // Any client can use it now: `server.client_config()`, or a file with `server.kubeconfig()` for kubectl.
+//! // Any client can use it now: pass it `server.client_config()`, or write `server.kubeconfig()` to a file for kubectl.
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
 //!
-//! // The next list of config maps is refused; the one after is served.
+//! // Fail the next list of config maps. The list after that succeeds.
 //! let (verb, resource) = (Some(RequestVerb::List), Some("configmaps".into()));
 //! server.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(503))) });
 //! server.shutdown().await;
@@ -20,38 +20,40 @@
 //! # }
 //! ```
 //!
-//! # Nouns
+//! # Main types
 //!
-//! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
-//!   or dropped.
-//! - A [`Plan`] is a server laid over a live cluster: it tells what a controller would do, and does nothing of it.
-//! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
+//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It ends when it is [shut down](ApiServer::shutdown) or dropped.
+//! - A [`Plan`] is a server on top of a live cluster. It reports what a controller would change and changes nothing.
+//! - A [`faults::Rule`] injects a fault into some requests, a limited number of times: [`ApiServer::faults`].
 //!
-//! # One object's way, from the socket to a watcher
+//! # The path of an object, from the socket to a watcher
 //!
 //! | step | what happens | where |
 //! |---|---|---|
-//! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
-//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `http.rs`, `request/`, `auth/` |
-//! | faults | a rule may hold the request up or answer in its place | `faults/` |
-//! | route | the path finds its `Kind`; the method, its verb; of what is posted and not stored, the kind says what is done for it | `http/resource.rs`, `kinds/posting.rs` |
-//! | negotiate | JSON, YAML or protobuf, the object, its metadata alone, or a table | `http/negotiate.rs` |
-//! | decode | bytes become a value, checked against the types of the kind; of many bytes, from here on, on another thread | `http/decode.rs`, `apart.rs`, the crate `pintle-schema` |
-//! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
-//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from; whoever reads finds them there | `store/db.rs`, the crate `pintle-store` |
-//! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
-//! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
-//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored. In protobuf they are made of the JSON once a version | `watch/frame.rs`, the crate `pintle-schema` |
-//! | send | the frames that are there go out together, as a part of the answer's body; over a WebSocket each is a message | `http/body.rs`, `http/websocket.rs` |
+//! | accept | each connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
+//! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, `request/`, `auth/` |
+//! | faults | a rule may delay the request or answer it | `faults/` |
+//! | route | the path selects the `Kind`, the method selects the verb; the kind handles a POST that stores nothing | `http/resource.rs`, `kinds/posting.rs` |
+//! | negotiate | JSON, YAML or protobuf; the object, its metadata, or a table | `http/negotiate.rs` |
+//! | decode | bytes become a value, checked against the kind's types; from here on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
+//! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
+//! | commit | the value becomes the bytes to serve; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
+//! | feed | watchers of the resource are notified and read the change from the log | `store/db.rs` |
+//! | watch | each watcher maps the change to its own event: added, modified, deleted, or none | `watch/watch_event.rs` |
+//! | frame | the event is built around the stored bytes, without a tree if the object is served as stored; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
+//! | send | all ready frames are sent as one chunk of the body; over a WebSocket each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` has it behind a lock, and
-//! what is there now beside that, for all who read. Lists of the past, pages, watches and bookmarks all read from it. No try of a write
-//! in `registry/` awaits, so a request that is dropped half-way leaves each write whole or undone; writes that others come before, between
-//! two tries, lists, and deletions of collections between two objects, let others have their turns. Besides the connections and the task
-//! that accepts them, each controller has a task: `background/` establishes custom resource definitions, collects garbage, empties deleted namespaces, aggregates cluster roles and looks after
-//! APIServices and the Service `kubernetes`, through the same handlers as everybody.
+//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` puts it behind a lock and also
+//! publishes the current state for lock-free reads. Lists of the past, pages, watches and bookmarks read from the store.
+//!
+//! A write attempt in `registry/` never awaits. So a request that is dropped half-way leaves each write complete or undone. Long work
+//! yields to other tasks: a write between two attempts, a list, and a `deletecollection` between two objects.
+//!
+//! Besides the connections and the accept loop, each controller has a task (`background/`). Controllers establish custom resource
+//! definitions, collect garbage, empty deleted namespaces, aggregate cluster roles, and manage APIServices and the Service `kubernetes`.
+//! They use the same handlers as clients.
 
-/// Does not compile where one of these types has Debug: what may hold a Secret or a token is not printed by chance.
+/// Fails to compile if one of these types implements `Debug`, because it may contain a Secret or a token.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {
@@ -105,7 +107,7 @@ pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError
 pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
-// The examples of the README run as tests.
+// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -32,7 +32,7 @@ use crate::request::Subresource;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::user::MASTERS;
-use crate::store::{ResourceKey, Shown, key};
+use crate::store::{ResourceKey, UpstreamObject, key};
 
 /// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(60);
@@ -158,7 +158,7 @@ impl Live {
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
         }
-        let is_told = subresource == Subresource::Log || kind.strategy.made_up().is_some();
+        let is_told = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(subresource).is_some_and(Posting::is_question);
         if reads && is_told {
             return Ok(Where::There(timeout_scope(&path, uri)));
@@ -196,7 +196,7 @@ impl Live {
                 brought => brought?,
             }
         }
-        for (group, kind) in kind.strategy.looks_at(subresource) {
+        for (group, kind) in kind.strategy.read_kinds(subresource) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
             match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
@@ -220,7 +220,7 @@ impl Live {
             Err(refusal) if refusal.is_absent(name) => {
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
                 if !is_in(&whole, &collection) {
-                    self.registry.db.show(&collection.resource, &at, Shown { at: 0, object: None }, false);
+                    self.registry.db.show(&collection.resource, &at, UpstreamObject { at: 0, object: None }, false);
                 }
             }
             Err(refusal) => return Err(refusal),
@@ -257,7 +257,7 @@ impl Live {
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
         let draft = self.registry.db.draft(&collection.resource, &object);
         let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-        let shown = Shown { at, object: Some(draft) };
+        let shown = UpstreamObject { at, object: Some(draft) };
         self.registry.db.show(&collection.resource, &place, shown, is_in(&whole, &collection));
     }
 
@@ -284,7 +284,7 @@ impl Live {
     }
 
     fn has_written_definitions(&self) -> bool {
-        self.registry.db.written_here().iter().any(|written| &*written.resource == DEFINITIONS)
+        self.registry.db.local_writes().iter().any(|written| &*written.resource == DEFINITIONS)
     }
 }
 

@@ -12,43 +12,44 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, LoadError, Serve
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A Kubernetes API server in one process: nothing to install, nothing kept.
+/// A Kubernetes API server in one process, with nothing to install and no data on disk.
 #[derive(Debug, Parser)]
 #[command(name = "pintle-apiserver", version)]
 struct Arguments {
-    /// The address to listen on. Whoever reaches another than this machine's own is an administrator, unless there are tokens.
+    /// The address to listen on. Without --token-auth-file, every client that can reach it is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
-    /// The port to listen on; 0 takes a free one.
+    /// The port to listen on; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Speak TLS, with a certificate made at the start.
+    /// Serve TLS with a certificate generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Make names, uids, the administrator's token, and the keys and certificates of TLS of this number: the same in each run, and known to who knows it.
+    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run;
+    /// anyone who knows the number can derive them.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Know users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.
+    /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Create the objects of this manifest, or of all below this folder; may be given several times.
+    /// Create the objects of this manifest, or of all manifests below this folder. Can be repeated.
     #[arg(long, value_name = "PATH")]
     load: Vec<PathBuf>,
-    /// The same for custom resource definitions: they are in force before anything else is loaded.
+    /// Like --load, for custom resource definitions. They are established before --load runs. Can be repeated.
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
-    /// Begin with the objects of this file, if it is there, and write all of them to it in the end.
+    /// Start with the objects of this file, if it exists, and write all objects to it at exit.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// The controllers to run, with commas between them. All by default.
+    /// The controllers to run, separated by commas. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<ControllerName>>,
-    /// Write a kubeconfig for this server here.
+    /// Write a kubeconfig for this server to this file.
     #[arg(long, value_name = "OUT")]
     kubeconfig: Option<PathBuf>,
 }
 
-/// A controller, by the name that the kube-controller-manager's flag has for it, or the beginning of that.
+/// A controller, by its name in the flags of kube-controller-manager, or a short form of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -70,7 +71,7 @@ async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is all there is to tell of it.
+            // There is no other place to report a failed write to standard error.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -80,13 +81,11 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     raise_open_files();
     if arguments.token_auth_file.is_some() && !arguments.tls {
-        tracing::warn!(
-            "clients in Go, kubectl among them, send no token over plain HTTP; add --tls for them to be known"
-        );
+        tracing::warn!("Go clients such as kubectl send no token over plain HTTP; add --tls to authenticate them");
     }
     if arguments.token_auth_file.is_none() && !arguments.bind.is_loopback() {
         tracing::warn!(
-            "whoever reaches {} is an administrator; add --token-auth-file to know who asks",
+            "every client that reaches {} is an administrator; add --token-auth-file to authenticate clients",
             arguments.bind
         );
     }
@@ -122,9 +121,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(path) = arguments.kubeconfig {
         write_secret(&path, &server.kubeconfig())
-            .map_err(|cause| format!("the kubeconfig {} cannot be written: {cause}", path.display()))?;
+            .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // Before anybody knows of the server: a signal that nobody waits for would end it with nothing kept.
+    // Install the handlers before printing the URL. An earlier signal would end the process without a snapshot.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     writeln!(std::io::stdout(), "{}", server.url())?;
     tokio::select! {
@@ -132,18 +131,18 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         _ = interrupt.recv() => (),
     }
     if let Some(path) = &arguments.snapshot {
-        // What was there stays, unless all that takes its place could be written.
+        // Write a new file and rename it, so that a failed write keeps the old snapshot.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
-            .map_err(|cause| format!("the snapshot {} cannot be written: {cause}", path.display()))?;
+            .map_err(|cause| format!("cannot write the snapshot {}: {cause}", path.display()))?;
     }
     server.shutdown().await;
     Ok(())
 }
 
-/// Raises the number of files that the process may have open as far as the system lets it. Many systems begin with 1,024, which is for the sake of
-/// programs that still use `select`.
+/// Raises the limit of open files to the maximum that the system allows. Many systems start with 1,024 for programs that still use
+/// `select`.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -162,29 +161,29 @@ fn load(server: &ApiServer, path: &Path) -> Result<usize, LoadError> {
     server.load(&std::fs::read_to_string(path).map_err(unreadable)?)
 }
 
-/// Writes a file that holds secrets: nobody but its owner may read it, whoever could before.
+/// Writes a file with secrets. Only its owner can read it, even if it existed with a wider mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // One that was there keeps its mode; what is no file, such as a pipe, has none to change.
+    // `mode` applies only to new files. A pipe or another special file has no mode to change.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     file.write_all(text.as_bytes())
 }
 
-/// The snapshot in a file; none where there is no file yet.
+/// Reads a snapshot. Returns `None` if the file does not exist.
 fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::error::Error>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(ServerSnapshot::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{} cannot be read: {error}", path.display()).into()),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display()).into()),
     }
 }
 
-/// Tenths of a second since 2026: above what an earlier server on the same port gave out, unless it wrote more than ten times a
-/// second all its life, so that its clients list anew. It stays below 2^32 for a decade, like the versions of real clusters,
-/// since tools take larger ones for the far future.
+/// Returns the tenths of a second since 2026. That is above all versions that an earlier server on the same port returned, unless it
+/// wrote more than ten times a second all its life. So clients of the earlier server re-list. The value stays below 2^32 for a decade,
+/// like the versions of real clusters, because some tools treat larger values as the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;

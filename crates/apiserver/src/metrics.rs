@@ -1,4 +1,4 @@
-//! What `/metrics` shows: the requests of clients, counted and timed as kube-apiserver counts and times them.
+//! Request metrics for `/metrics`, with the names and buckets of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// So many kinds of requests are told apart. Clients make up resources and versions; what is beyond the limit is not counted.
-const MOST_SERIES: usize = 10_000;
+/// The maximum number of label sets. Clients can invent resources and versions, so requests with further labels are not
+/// counted.
+const MAX_SERIES: usize = 10_000;
 
-/// The upper bounds of the buckets of durations, in seconds.
+/// The upper bounds of the histogram buckets, in seconds.
 const BOUNDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
@@ -26,29 +27,29 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// `apiserver`, or empty for what every server of Kubernetes has, such as its health.
+    /// `apiserver`, or empty for paths that every Kubernetes server has, such as health.
     pub(crate) component: &'static str,
 }
 
-/// The requests with the same labels.
+/// The requests with one set of labels.
 #[derive(Clone, Debug, Default)]
 struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// How many took no longer than each bound.
+    /// The number of requests in each bucket, cumulative.
     within: [u64; BOUNDS.len()],
 }
 
-/// Counts requests.
+/// Counts and times requests.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts a request that was answered.
+    /// Counts an answered request.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST_SERIES && !all.contains_key(&labels) {
+        if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
             return;
         }
         let series = all.entry(labels).or_default();
@@ -60,7 +61,7 @@ impl Metrics {
         }
     }
 
-    /// The text that Prometheus reads.
+    /// Returns the metrics in Prometheus' text format.
     pub(crate) fn text(&self, version: &str) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
@@ -71,13 +72,16 @@ impl Metrics {
         let mut out = family(
             "apiserver_request_duration_seconds",
             "histogram",
-            "[STABLE] Seconds from the receipt of a request to its answer, by what was asked.",
+            "[STABLE] Seconds from the receipt of a request to its response.",
         );
         for (labels, series) in &all {
             write_durations(&mut out, &labels.text(""), series);
         }
-        out +=
-            &family("apiserver_request_total", "counter", "[STABLE] Requests, by what was asked and the HTTP status.");
+        out += &family(
+            "apiserver_request_total",
+            "counter",
+            "[STABLE] Requests by their labels and the HTTP status code.",
+        );
         for (labels, series) in &all {
             for (code, count) in &series.by_code {
                 let labels = labels.text(&format!("code=\"{code}\","));
@@ -85,7 +89,7 @@ impl Metrics {
             }
         }
         out +=
-            &family("kubernetes_build_info", "gauge", "[ALPHA] The version of Kubernetes that this server answers as.");
+            &family("kubernetes_build_info", "gauge", "[ALPHA] The version of Kubernetes that this server emulates.");
         let _ = writeln!(out, "kubernetes_build_info{{git_version=\"{version}\",major=\"1\",minor=\"36\"}} 1");
         out
     }
@@ -102,7 +106,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// The labels of a request for no resource. None for paths that this server does not know.
+    /// Returns the labels of a request without a resource, or `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
@@ -116,7 +120,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// The labels in the order of their names; `code` comes first.
+    /// Returns the labels sorted by name, after `code`.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };
@@ -132,7 +136,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. Whether a patch is an apply, its media type tells.
+/// Returns the label of a verb. The media type decides whether a patch is an apply.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",
@@ -185,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_clients_make_up_take_bounded_room() {
+    fn invented_resources_use_bounded_memory() {
         let metrics = Metrics::default();
-        for at in 0..MOST_SERIES + 10 {
+        for at in 0..MAX_SERIES + 10 {
             metrics.count(labels(&format!("r{at}")), 404, Duration::ZERO);
         }
         metrics.count(labels("r0"), 404, Duration::ZERO);
         let all = metrics.0.lock().unwrap();
-        assert_eq!((all.len(), all[&labels("r0")].count), (MOST_SERIES, 2));
+        assert_eq!((all.len(), all[&labels("r0")].count), (MAX_SERIES, 2));
         assert_eq!(escaped("a\"b\\\n"), "a\\\"b\\\\\\n");
     }
 }

@@ -1,6 +1,6 @@
-//! What objects of the API have in common, in the words of JSON.
+//! Helpers for API objects as JSON.
 //!
-//! None panics: a value of another type than a rule expects is left alone or counts as absent.
+//! The functions do not panic. They ignore values of unexpected types or treat them as absent.
 
 pub(crate) mod metadata;
 mod ordered;
@@ -13,13 +13,13 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Whether two objects differ anywhere but in these members.
+/// Whether two objects differ outside of these members.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// A scalar as the text that a field selector compares; "" for what is absent.
+/// Formats a scalar for comparison by field selectors. An absent value is empty.
 pub(crate) fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -28,21 +28,20 @@ pub(crate) fn text(value: Option<&Json>) -> String {
     }
 }
 
-/// Sets a member of the metadata, which are made if absent.
+/// Sets a member of the metadata. Creates the metadata if it is absent.
 pub(crate) fn set_metadata(object: &mut Json, key: &str, value: impl Into<Json>) {
     if let Some(metadata) = object.member("metadata") {
         metadata.set(key, value);
     }
 }
 
-/// Removes a member of the metadata.
 pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
     if let Some(metadata) = object.get_mut("metadata") {
         metadata.unset(key);
     }
 }
 
-/// Gives `new` the member of `old`, or none.
+/// Restores a member of `old` in `new`. Removes it if `old` has none.
 pub(crate) fn put_back(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -50,26 +49,25 @@ pub(crate) fn put_back(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Gives `new` all of `old` but these members.
+/// Restores everything of `old` except these members.
 pub(crate) fn put_back_all_but(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
     new.extend(old.iter().filter(|(key, _)| !members.contains(&key.as_str())).map(|(key, value)| (key, value.clone())));
 }
 
-/// The condition of a type in the status.
+/// Returns the status condition of a type.
 pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
 }
 
-/// Whether the status says that a condition holds.
+/// Whether the status condition of a type is `True`.
 pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
     object.list("/status/conditions").any(is)
 }
 
-/// Sets a condition in the status, which is made if absent. Its time is that since which it is as it is; answers whether anything
-/// changed.
+/// Sets a condition. Keeps `lastTransitionTime` if the status of the condition is unchanged. Returns whether anything changed.
 pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
@@ -90,8 +88,8 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
     true
 }
 
-/// Of each item, whether it came before.
-pub(crate) fn doubles<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
+/// Marks each item that equals an earlier one.
+pub(crate) fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()
 }

@@ -1,4 +1,4 @@
-//! Work that would hold its thread for long is done on another one, so that a runtime of a single thread goes on answering.
+//! Offloads long synchronous work to other threads, so that a single-threaded runtime keeps serving requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,77 +12,81 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// What takes more bytes than these is worked on apart. Less takes a few milliseconds at most, and the way there and back some 20 us.
-const LONG: usize = 16 << 10;
+/// Work on more bytes than this is offloaded. Less work takes a few milliseconds at most. Offloading takes about 20 us.
+const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// The weight of work that may be long whatever is sent.
+/// The weight of work that can be long for any input.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// The steps that a server takes apart at once: as many as there are processors, since what is made on the way may take hundreds of times
-/// as much memory as what is worked on. Each has a processor to itself, or about, and none waits for another.
+/// The permits for offloaded steps of a server: one for each processor. Processing can take hundreds of times the
+/// memory of its input, so the limit also bounds memory. An offloaded step never waits for another one.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
 impl OffloadPermits {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(most())))
+        Self(Arc::new(Semaphore::new(max_permits())))
     }
 }
 
-fn most() -> usize {
+fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Says that what follows, up to where it next waits for something, works on so many bytes. If these are many, it is done on a thread for
-/// such work once there is a turn for it, where it is part of something [`Offload`]; else where it is.
+/// Declares that the code up to the next await processes this many bytes. Inside an [`Offload`], many bytes move that
+/// code to another thread as soon as a permit is free. Otherwise the code runs in place.
 ///
-/// Dropping it has no effect.
+/// # Cancel safety
+///
+/// Dropping the future has no effect.
 pub(crate) async fn work_on(bytes: usize) {
     if !is_long(bytes) {
         return;
     }
-    poll_fn(|_| match PLACE.get() {
-        StepAt::Here => {
-            LEAVES.set(true);
+    poll_fn(|_| match EXECUTION.get() {
+        Execution::Inline => {
+            WANTS_OFFLOAD.set(true);
             Poll::Pending
         }
-        StepAt::Offloaded | StepAt::Fixed => Poll::Ready(()),
+        Execution::Offloaded | Execution::Unmanaged => Poll::Ready(()),
     })
     .await;
 }
 
-/// Whether work on so many bytes is worth another thread.
+/// Whether work on this many bytes is worth another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
-    bytes > LONG
+    bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// Where the step is taken that this thread takes now.
-    static PLACE: Cell<StepAt> = const { Cell::new(StepAt::Fixed) };
-    /// Whether the next step is to be taken apart.
-    static LEAVES: Cell<bool> = const { Cell::new(false) };
+    /// How this thread executes its current step.
+    static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
+    /// Whether the next step should be offloaded.
+    static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StepAt {
-    /// Of something that is not movable.
-    Fixed,
-    /// On a thread that others wait for.
-    Here,
+enum Execution {
+    /// Outside an [`Offload`].
+    Unmanaged,
+    /// On a thread of the runtime.
+    Inline,
     Offloaded,
 }
 
-/// A future some steps of which may be taken on another thread: each that [`work_on`] says is long. For all else it stays where it is, so
-/// that nothing that only waits takes a thread of its own; until such a step begins it is asked as any other, so that a deadline in it
-/// holds while there is no turn and no thread for the step.
+/// A future that runs its long steps on other threads, where [`work_on`] marks a step as long. All other steps run in
+/// place, so waiting needs no thread. Until a long step begins, the future is polled as usual. So a deadline inside it
+/// works even if no permit or thread becomes free.
 ///
-/// If it is dropped while such a step is taken, that is taken to its end, and what is left is dropped then; one that has not begun is not
-/// taken.
+/// # Cancel safety
+///
+/// Dropping it does not stop an offloaded step that runs. The rest of the future is dropped after that step. A step
+/// that has not begun does not run.
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
-    turns: PollSemaphore,
-    /// Whether it waits for one of them.
-    in_line: bool,
+    permits: PollSemaphore,
+    /// Whether it waits for a permit.
+    is_queued: bool,
 }
 
 impl<T> fmt::Debug for Offload<T> {
@@ -94,34 +98,37 @@ impl<T> fmt::Debug for Offload<T> {
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
-    Here(Work<T>),
-    /// The step is taken as soon as there is a thread for it, which takes the work out.
+    Inline(Work<T>),
+    /// The blocking task takes the work out when a thread runs it.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
     },
-    /// It is done.
-    Over,
+    Done,
 }
 
 impl<T> Offload<T> {
-    pub(crate) fn new(turns: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { state: OffloadState::Here(Box::pin(work)), turns: PollSemaphore::new(turns.0.clone()), in_line: false }
+    pub(crate) fn new(permits: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self {
+            state: OffloadState::Inline(Box::pin(work)),
+            permits: PollSemaphore::new(permits.0.clone()),
+            is_queued: false,
+        }
     }
 
-    /// Answers with a turn, if it wants one and has it. One that wants none any more is not given one later.
-    fn turn(&mut self, wants: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
-        if wants {
-            let turn = self.turns.poll_acquire(context);
-            self.in_line = turn.is_pending();
-            // None would come where the semaphore is closed, which nobody does.
-            return match turn {
-                Poll::Ready(turn) => turn,
+    /// Returns a permit if one is wanted and free. Leaves the queue if none is wanted any more.
+    fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
+        if wanted {
+            let permit = self.permits.poll_acquire(context);
+            self.is_queued = permit.is_pending();
+            // It returns `None` only if the semaphore is closed, which never happens.
+            return match permit {
+                Poll::Ready(permit) => permit,
                 Poll::Pending => None,
             };
         }
-        if std::mem::take(&mut self.in_line) {
-            self.turns = PollSemaphore::new(self.turns.clone_inner());
+        if std::mem::take(&mut self.is_queued) {
+            self.permits = PollSemaphore::new(self.permits.clone_inner());
         }
         None
     }
@@ -133,77 +140,82 @@ impl<T: Send + 'static> Future for Offload<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         loop {
-            match std::mem::replace(&mut this.state, OffloadState::Over) {
-                OffloadState::Here(mut work) => {
-                    let (polled, leaves) = step(&mut work, StepAt::Here, context);
+            match std::mem::replace(&mut this.state, OffloadState::Done) {
+                OffloadState::Inline(mut work) => {
+                    let (polled, wants_offload) = poll_step(&mut work, Execution::Inline, context);
                     if polled.is_ready() {
                         return polled;
                     }
-                    let Some(turn) = this.turn(leaves, context) else {
-                        this.state = OffloadState::Here(work);
+                    let Some(permit) = this.permit(wants_offload, context) else {
+                        this.state = OffloadState::Inline(work);
                         return Poll::Pending;
                     };
-                    this.state = leave(work, turn, context);
+                    this.state = offload_step(work, permit, context);
                 }
-                OffloadState::Offloaded { work, step: mut taken } => {
+                OffloadState::Offloaded { work, step: mut handle } => {
                     let mut waiting = work.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(mut queued) = waiting.take() {
-                        let (polled, leaves) = step(&mut queued, StepAt::Here, context);
+                        let (polled, wants_offload) = poll_step(&mut queued, Execution::Inline, context);
                         if polled.is_ready() {
                             return polled;
                         }
-                        if !leaves {
-                            this.state = OffloadState::Here(queued);
+                        if !wants_offload {
+                            this.state = OffloadState::Inline(queued);
                             return Poll::Pending;
                         }
                         *waiting = Some(queued);
                     }
                     drop(waiting);
-                    let Poll::Ready(end) = Pin::new(&mut taken).poll(context) else {
-                        this.state = OffloadState::Offloaded { work, step: taken };
+                    let Poll::Ready(end) = Pin::new(&mut handle).poll(context) else {
+                        this.state = OffloadState::Offloaded { work, step: handle };
                         return Poll::Pending;
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // What it waits for is to wake who asks now, who may be another than he who asked when it left.
-                        Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Here(work),
+                        // Poll again, to register the waker of the current poll. It can differ from the waker of the
+                        // offloaded poll.
+                        Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The runtime ends, and what it runs with it.
+                        // The runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
-                OffloadState::Over => return Poll::Pending,
+                OffloadState::Done => return Poll::Pending,
             }
         }
     }
 }
 
-/// Has the next step of the work taken on a thread for such, if somebody still waits for it then.
-fn leave<T: Send + 'static>(work: Work<T>, turn: OwnedSemaphorePermit, context: &Context<'_>) -> OffloadState<T> {
+/// Offloads the next step of the work. The step does not run if the work is dropped or taken back before.
+fn offload_step<T: Send + 'static>(
+    work: Work<T>,
+    permit: OwnedSemaphorePermit,
+    context: &Context<'_>,
+) -> OffloadState<T> {
     let work = Arc::new(Mutex::new(Some(work)));
     let (waiting, waker) = (Arc::downgrade(&work), context.waker().clone());
     let step = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+        let _permit = permit;
         let mut work = waiting.upgrade()?.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let (polled, _) = step(&mut work, StepAt::Offloaded, &mut Context::from_waker(&waker));
+        let (polled, _) = poll_step(&mut work, Execution::Offloaded, &mut Context::from_waker(&waker));
         Some((work, polled))
     });
     OffloadState::Offloaded { work, step }
 }
 
-/// Takes one step; answers what came of it, and whether the next is to be taken apart.
-fn step<T>(work: &mut Work<T>, place: StepAt, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// One movable thing may be part of another, and of its steps each may panic.
-    struct Outer(StepAt, bool);
+/// Polls the work once. Returns the result, and whether the next step should be offloaded.
+fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
+    /// Restores the state, because offloads can nest and a step can panic.
+    struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
-            PLACE.set(self.0);
-            LEAVES.set(self.1);
+            EXECUTION.set(self.0);
+            WANTS_OFFLOAD.set(self.1);
         }
     }
-    let _outer = Outer(PLACE.replace(place), LEAVES.replace(false));
+    let _outer = Outer(EXECUTION.replace(execution), WANTS_OFFLOAD.replace(false));
     let polled = work.as_mut().poll(context);
-    (polled, LEAVES.get())
+    (polled, WANTS_OFFLOAD.get())
 }
 
 #[cfg(test)]
@@ -222,19 +234,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_step_is_taken_apart_and_the_next_one_is_not() {
+    async fn only_long_steps_are_offloaded() {
         let places = Offload::new(&OffloadPermits::new(), async {
             let mut places = vec![here()];
-            work_on(LONG).await;
+            work_on(OFFLOAD_BYTES).await;
             places.push(here());
-            work_on(LONG + 1).await;
+            work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // It is there already.
-            work_on(LONG + 1).await;
+            // It is on the other thread already.
+            work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
             places.push(here());
-            work_on(LONG + 1).await;
+            work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             places
         });
@@ -243,102 +255,103 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_movable_stays() {
-        assert!(work_on(LONG + 1).now_or_never().is_some());
+    async fn work_outside_an_offload_stays_in_place() {
+        assert!(work_on(OFFLOAD_BYTES + 1).now_or_never().is_some());
         let panics = Offload::new(&OffloadPermits::new(), async { panic!("here") });
         assert!(tokio::spawn(panics).await.is_err_and(|error| error.is_panic()));
-        assert!(work_on(LONG + 1).now_or_never().is_some(), "nor after a panic");
+        assert!(work_on(OFFLOAD_BYTES + 1).now_or_never().is_some(), "also after a panic");
     }
 
     #[tokio::test]
-    async fn a_panic_apart_is_one_of_who_waits() {
+    async fn panic_of_offloaded_step_reaches_the_awaiter() {
         let panics = Offload::new(&OffloadPermits::new(), async {
-            work_on(LONG + 1).await;
-            panic!("apart");
+            work_on(OFFLOAD_BYTES + 1).await;
+            panic!("offloaded");
         });
         assert!(tokio::spawn(panics).await.is_err_and(|error| error.is_panic()));
     }
 
     #[tokio::test]
-    async fn no_more_steps_are_taken_apart_at_once_than_there_are_processors() {
+    async fn offloaded_steps_are_limited_to_the_processors() {
         let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
         let (mut go, mut steps) = (Vec::new(), Vec::new());
-        let turns = OffloadPermits::new();
-        for _ in 0..=most() {
+        let permits = OffloadPermits::new();
+        for _ in 0..=max_permits() {
             let (end, wait) = std::sync::mpsc::channel::<()>();
             let begun = begun.clone();
             go.push(end);
-            steps.push(tokio::spawn(Offload::new(&turns, async move {
-                work_on(LONG + 1).await;
-                begun.send(here()).expect("somebody counts");
+            steps.push(tokio::spawn(Offload::new(&permits, async move {
+                work_on(OFFLOAD_BYTES + 1).await;
+                begun.send(here()).expect("the test counts");
                 wait.recv_timeout(Duration::from_secs(30)).is_err_and(|error| error == RecvTimeoutError::Disconnected)
             })));
         }
-        for _ in 0..most() {
+        for _ in 0..max_permits() {
             assert!(begins.recv().await.is_some_and(|thread| thread != here()));
         }
-        assert_eq!(turns.0.available_permits(), 0);
+        assert_eq!(permits.0.available_permits(), 0);
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(begins.try_recv().is_err(), "one waits");
+        assert!(begins.try_recv().is_err(), "one step waits");
         drop(go);
         for step in steps {
-            assert!(step.await.expect("no panic"), "nobody waits for long");
+            assert!(step.await.expect("no panic"), "released in time");
         }
         assert!(begins.try_recv().is_ok_and(|thread| thread != here()));
     }
 
     #[tokio::test]
-    async fn what_is_dropped_takes_the_step_that_it_is_at_to_its_end() {
+    async fn dropped_offload_finishes_its_running_step() {
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let (go, wait) = std::sync::mpsc::channel();
         let (end, ended) = tokio::sync::oneshot::channel();
-        let turns = OffloadPermits::new();
-        let work = Offload::new(&turns, async move {
-            work_on(LONG + 1).await;
-            begun.send(()).expect("somebody waits");
-            wait.recv_timeout(Duration::from_secs(30)).expect("a word");
+        let permits = OffloadPermits::new();
+        let work = Offload::new(&permits, async move {
+            work_on(OFFLOAD_BYTES + 1).await;
+            begun.send(()).expect("the test waits");
+            wait.recv_timeout(Duration::from_secs(30)).expect("released");
             let _end = end.send("done");
             tokio::task::yield_now().await;
-            unreachable!("it is dropped");
+            unreachable!("dropped after the step");
         });
         let task = tokio::spawn(work);
-        has_begun.await.expect("it begins");
+        has_begun.await.expect("the step begins");
         task.abort();
         assert!(task.await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(turns.0.available_permits(), most() - 1, "it keeps its turn");
-        go.send(()).expect("it goes on");
+        assert_eq!(permits.0.available_permits(), max_permits() - 1, "it keeps its permit");
+        go.send(()).expect("the step is waiting");
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// The only thread for blocking work waits for this very thing, which has a deadline of its own.
+    /// The only blocking thread is busy, or all permits are taken. The deadline is inside the offloaded work.
     #[test]
-    fn a_step_that_finds_no_turn_or_no_thread_is_given_up_with_the_deadline_in_it_and_never_taken() {
+    fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();
-        for no_turn in [false, true] {
+        for no_permit in [false, true] {
             let runtime = runtime().expect("a runtime");
-            let (turns, taken) = (OffloadPermits::new(), Arc::new(AtomicBool::new(false)));
-            let of_others = turns.0.clone().try_acquire_many_owned(if no_turn { most() as u32 } else { 0 });
+            let (permits, has_run) = (OffloadPermits::new(), Arc::new(AtomicBool::new(false)));
+            let held_by_others =
+                permits.0.clone().try_acquire_many_owned(if no_permit { max_permits() as u32 } else { 0 });
             let (free, wait) = std::sync::mpsc::channel::<()>();
             let busy = runtime.spawn_blocking(move || wait.recv().is_err());
-            let noted = taken.clone();
+            let flag = has_run.clone();
             let limited = |limit: Duration| {
-                let noted = noted.clone();
-                Offload::new(&turns, async move {
+                let flag = flag.clone();
+                Offload::new(&permits, async move {
                     let long = async {
-                        work_on(LONG + 1).await;
-                        noted.store(true, Ordering::Relaxed);
+                        work_on(OFFLOAD_BYTES + 1).await;
+                        flag.store(true, Ordering::Relaxed);
                     };
                     tokio::time::timeout(limit, long).await.is_ok()
                 })
             };
-            assert!(!runtime.block_on(limited(Duration::from_millis(1))), "no turn: {no_turn}");
+            assert!(!runtime.block_on(limited(Duration::from_millis(1))), "no permit: {no_permit}");
             drop(free);
             assert!(runtime.block_on(busy).expect("no panic"));
-            drop(of_others);
-            assert!(!taken.load(Ordering::Relaxed), "nobody waits for it");
-            assert!(runtime.block_on(limited(Duration::from_secs(30))), "the next one has its turn");
+            drop(held_by_others);
+            assert!(!has_run.load(Ordering::Relaxed), "the step was dropped");
+            assert!(runtime.block_on(limited(Duration::from_secs(30))), "the next step runs");
         }
     }
 }

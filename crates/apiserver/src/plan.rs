@@ -154,7 +154,7 @@ impl Plan {
         self.server.settle().await;
         let registry = self.server.registry();
         let kinds = registry.kinds();
-        registry.db.written_here().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
+        registry.db.local_writes().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
     }
 
     /// Ends the server. What was planned is gone with it. If the future is dropped, the server ends all the same.

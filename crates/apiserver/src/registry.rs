@@ -1,7 +1,7 @@
-//! The verbs, for every kind alike: what a request does once it is known what it asks for.
+//! The API verbs, the same for every kind.
 //!
-//! No function that writes one object awaits: each reads the store, works the new object out, and commits it only if the store still holds
-//! what it read. The HTTP shell and the background tasks call the same functions.
+//! No function that writes one object awaits. It reads the store, computes the new object, and commits it only if its
+//! inputs have not changed. The HTTP layer and the background tasks call the same functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -10,8 +10,8 @@ mod collection;
 mod commit;
 mod continue_token;
 mod create;
+mod delegated;
 mod delete;
-mod elsewhere;
 mod lag;
 mod list;
 mod nesting;
@@ -39,7 +39,7 @@ pub(crate) use body_budget::{BodyBudget, LARGEST_BODY, Unread};
 #[cfg(any(test, fuzzing))]
 pub(crate) use continue_token::fuzz as fuzz_token;
 pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
-pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number};
+pub(crate) use list::{ListReply, SCAN_BATCH, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_json::Json;
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
@@ -60,10 +60,10 @@ use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
-/// How long a request waits for a revision that is yet to come.
-pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a request waits for a revision that does not exist yet.
+pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API behind the HTTP shell: state, and the verbs as its methods.
+/// The API below the HTTP layer: the state, with the verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Db,
@@ -78,12 +78,12 @@ pub(crate) struct Registry {
     pub(crate) health: Health,
     pub(crate) bodies: Arc<BodyBudget>,
     pub(crate) documents: Arc<Documents>,
-    pub(crate) turns: OffloadPermits,
-    /// Who has a say in requests.
+    pub(crate) offload_permits: OffloadPermits,
+    /// The admission plugins.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
-    /// It is locked for as long as it takes to copy or to replace a reference.
+    /// Locked only to copy or replace the reference.
     kinds: RwLock<Arc<Kinds>>,
-    /// Whose turn it is to change them.
+    /// Serializes changes of `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -112,7 +112,7 @@ impl Registry {
             audit: AuditLog::new(config.audit),
             metrics: Metrics::default(),
             documents: Arc::default(),
-            turns: OffloadPermits::new(),
+            offload_permits: OffloadPermits::new(),
             chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             changing_kinds: Mutex::default(),
@@ -121,12 +121,12 @@ impl Registry {
         }
     }
 
-    /// The kinds that are served now. The answer does not change while a request works with it.
+    /// Returns the kinds that are served now. The returned set does not change.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the kinds that are served; requests that have begun keep the old ones, and none waits for what is changed.
+    /// Changes the set of served kinds. Requests in flight keep the old set, and reads do not wait for `change`.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
@@ -134,26 +134,26 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // What nobody else has goes with it, which may take a while.
+        // Dropping the last reference can take a while.
         drop(old);
     }
 
-    /// Who may do what.
+    /// Returns the RBAC rules.
     pub(crate) fn rbac(&self) -> Rbac<'_> {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// What a request falls under.
+    /// Returns the flow schema and priority level of a request.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// What the rules of kinds may look at when `user` asks.
+    /// Returns the context for the rules of kinds, for a request of `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
     }
 
-    /// A random UUID, version 4.
+    /// Returns a random version 4 UUID.
     pub(crate) fn uuid(&self) -> String {
         let bits = self.with_random(|random| random.u128(..));
         let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
@@ -161,7 +161,7 @@ impl Registry {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// A name made from a base, as `generateName` asks.
+    /// Returns a random name for `generateName`.
     pub(crate) fn generated_name(&self, base: &str) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         const LONGEST_BASE: usize = 58;
@@ -171,12 +171,12 @@ impl Registry {
         format!("{base}{suffix}")
     }
 
-    pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
-        use_it(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn with_random<R>(&self, f: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
+        f(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What is written of an object.
+/// Returns the stored form of an object.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_what_is_served_waits_for_no_change_of_that() {
+    fn reading_kinds_does_not_wait_for_a_change() {
         let registry = Registry::new(ApiServerConfig::default(), None);
         registry.change_kinds(|_| assert!(registry.kinds.try_read().is_ok()));
     }

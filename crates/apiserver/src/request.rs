@@ -1,4 +1,4 @@
-//! What a request asks for, read before anything is done about it.
+//! Parsing of requests: paths, queries, options, headers and users.
 
 pub(crate) mod accept;
 pub(crate) mod duration;

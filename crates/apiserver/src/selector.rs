@@ -1,5 +1,4 @@
-//! Matches selectors of labels against JSON objects.
-//! `pintle_meta` defines what selectors are.
+//! Matches label selectors of `pintle_meta` against JSON objects.
 
 use pintle_json::{Json, Map};
 use pintle_meta::{LabelSelector, LabelSelectorSpec};
@@ -8,23 +7,23 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// The selector that an object holds as `matchLabels` and `matchExpressions`; null selects nothing. `None` if it is broken.
+/// Parses a structured selector. Null selects nothing. Returns `None` if the selector is invalid.
 pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// A structured selector as a text; "" if it is none.
+/// Formats a structured selector. Returns "" if it is invalid.
 pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-/// Whether the labels of an object fulfil a selector.
+/// Whether the selector matches the labels of an object.
 pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
     selects_labels(selector, object["metadata"]["labels"].as_object())
 }
 
-/// Whether these labels fulfil a selector.
+/// Whether the selector matches these labels.
 pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }

@@ -1,13 +1,14 @@
-//! A map by name whose clones cost nothing, and share with each other all that is the same in them.
+//! A sorted map with cheap clones that share unchanged entries.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Values by name. A clone shows for ever what was there when it was made; a change copies the way to what it is about, and no more.
+/// A sorted map from names to values. A clone is a snapshot and takes constant time. A change copies only the path to
+/// the changed entry.
 ///
-/// It is a tree that is balanced by weight: of two neighbours, none is more than three times as heavy as the other, so that the way
-/// to a value is as long as the logarithm of their number, whatever they are called.
+/// It is a weight-balanced tree: of two siblings, none is more than three times as heavy as the other. So a path is
+/// logarithmic in the number of entries, for any names and any order of insertions.
 pub(crate) struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -15,13 +16,13 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// What comes before, and what comes after.
+    /// The entries before and after this one.
     sides: [SharedMap<V>; 2],
 }
 
-const HEAVIEST: usize = 3;
-/// Where the inner side of what is to go up is so much heavier than its outer side, it goes up instead.
-const INNER: usize = 2;
+const MAX_RATIO: usize = 3;
+/// If the inner child of the heavier side is at least this many times as heavy as the outer one, rotate twice.
+const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
     pub(crate) fn is_empty(&self) -> bool {
@@ -39,15 +40,15 @@ impl<V> SharedMap<V> {
         }
     }
 
-    /// All, in the order of their names.
+    /// Returns all entries in the order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
-        let (mut above, mut next) = (Vec::new(), self);
+        let (mut ancestors, mut next) = (Vec::new(), self);
         std::iter::from_fn(move || {
             while let Some(node) = next.0.as_deref() {
-                above.push(node);
+                ancestors.push(node);
                 next = &node.sides[0];
             }
-            let node = above.pop()?;
+            let node = ancestors.pop()?;
             next = &node.sides[1];
             Some((&*node.name, &node.value))
         })
@@ -63,7 +64,7 @@ impl<V> SharedMap<V> {
 }
 
 impl<V: Clone> SharedMap<V> {
-    /// Puts a value there, in place of the one of the same name.
+    /// Inserts a value, or replaces the value with the same name.
     pub(crate) fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
@@ -100,17 +101,17 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Puts right what a change of one value below has done to the weights.
+    /// Restores the balance after a change of one entry below.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
         for (up, other) in [(0, 1), (1, 0)] {
-            if node.sides[up].weight() > HEAVIEST * node.sides[other].weight() {
+            if node.sides[up].weight() > MAX_RATIO * node.sides[other].weight() {
                 let [inner, outer] = [other, up].map(|side| node.sides[up].side(side).map_or(1, Self::weight));
-                if inner >= INNER * outer {
-                    node.sides[up].raise(other);
+                if inner >= DOUBLE_RATIO * outer {
+                    node.sides[up].rotate(other);
                 }
-                return self.raise(up);
+                return self.rotate(up);
             }
         }
     }
@@ -119,8 +120,8 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Has what is on that side take its place, and it the other side of that.
-    fn raise(&mut self, side: usize) {
+    /// Rotates the child on that side up. This node becomes its child on the other side.
+    fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);
         let Some(mut new) = lower.sides[side].0.take() else {
@@ -136,7 +137,7 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// On which side of a node a name is; none for its own.
+/// Returns the side of a node that a name belongs to, or `None` for the node's own name.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     impl<V> SharedMap<V> {
-        /// How many of its nodes `other` has not.
+        /// Returns the number of nodes that `other` does not share.
         pub(crate) fn unshared_with(&self, other: &Self) -> usize {
             let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
             self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()
@@ -197,17 +198,17 @@ mod tests {
         }
     }
 
-    /// Whether each part of it is as heavy as it may be.
+    /// Whether each node has its correct size and its sides are balanced.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);
-            node.size + 1 == left + right && left <= HEAVIEST * right && right <= HEAVIEST * left
+            node.size + 1 == left + right && left <= MAX_RATIO * right && right <= MAX_RATIO * left
         })
     }
 
     proptest! {
         #[test]
-        fn it_is_what_was_put_and_not_removed_and_so_are_its_clones(changes in vec((0..40_u8, any::<bool>()), 0..200)) {
+        fn map_and_its_clones_match_a_model(changes in vec((0..40_u8, any::<bool>()), 0..200)) {
             let (mut map, mut model) = (SharedMap::default(), BTreeMap::new());
             let mut past = Vec::new();
             for (at, (name, stays)) in changes.into_iter().enumerate() {
@@ -224,8 +225,8 @@ mod tests {
             }
             past.push((map, model));
             for (map, model) in past {
-                let there: Vec<_> = map.iter().map(|(name, value)| (name.to_owned(), *value)).collect();
-                prop_assert_eq!(&there, &model.clone().into_iter().collect::<Vec<_>>());
+                let entries: Vec<_> = map.iter().map(|(name, value)| (name.to_owned(), *value)).collect();
+                prop_assert_eq!(&entries, &model.clone().into_iter().collect::<Vec<_>>());
                 prop_assert!(model.iter().all(|(name, value)| map.get(name) == Some(value)));
                 prop_assert_eq!(map.is_empty(), model.is_empty());
             }
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_copies_the_way_to_it_alone_whatever_the_order_of_names() {
+    fn change_copies_only_the_path_to_the_entry() {
         const COUNT: usize = 1000;
         let mut map = SharedMap::default();
         for at in 0..COUNT {

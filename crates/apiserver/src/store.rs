@@ -1,16 +1,18 @@
-//! The store as the server has it: [`Db`] puts the engine, which is a crate of its own, behind a lock, and what is there beside it, for
-//! those who read; and adds a clock and the watchers' wake-ups. The words of the engine are short here, where there is no other change and no other order.
+//! The server's store. [`Db`] puts the engine, the crate `pintle-store`, behind a lock, publishes its current state for
+//! lock-free reads, and adds a clock and notifications for watchers.
+//!
+//! Some types of the engine have shorter names here: there is no other change, range or order.
 
 mod db;
 
-pub(crate) use db::{Changes, Charge, Db, Feed, FeedScope, Lagged, Over, Shown, WrittenHere, key};
+pub(crate) use db::{Changes, Charge, Db, Feed, FeedEnd, FeedScope, Lagged, LocalWrite, UpstreamObject, key};
 pub(crate) use pintle_store::{
     ChangeKind, Compacted, Draft, Encoding, Expect, History, Interner, Key, KeyRange as Range, MemberOrder as Order,
     Neighbours, Objects, Present, Refused, ResourceKey, Run, SAME, StoreChange as Change, Stored,
     VersionedStore as Store,
 };
 
-/// An object as it is stored in `v1`, of no store.
+/// Returns an object as stored in `v1`, outside any store.
 #[cfg(test)]
 pub(crate) fn sample(object: &pintle_json::Json) -> Stored {
     let mut object = object.clone();

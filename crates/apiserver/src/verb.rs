@@ -1,11 +1,11 @@
-//! What a request does to a resource, in the words of rules and discovery.
+//! The verbs of resource requests, as in RBAC rules and discovery.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// What a request does to a resource. Its text is Kubernetes' word for it, such as `deletecollection`.
+/// The verb of a request for a resource. Its text is Kubernetes' name, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
     /// POST, also to a subresource.
@@ -18,7 +18,7 @@ pub enum RequestVerb {
     Get,
     /// GET of a collection.
     List,
-    /// PATCH, apply among them.
+    /// PATCH, including apply.
     Patch,
     /// PUT.
     Update,
@@ -26,14 +26,14 @@ pub enum RequestVerb {
     Watch,
 }
 
-/// No verb of requests for resources.
+/// The error for a text that is not a verb of resource requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerb(String);
 
 impl fmt::Display for UnknownVerb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = RequestVerb::ALL.map(RequestVerb::name).join(", ");
-        write!(f, "{:?} is no verb: it is one of {known}", self.0)
+        write!(f, "unknown verb {:?}: use one of {known}", self.0)
     }
 }
 

@@ -1,18 +1,18 @@
-//! Waiting for what a server or its clients will come to.
+//! Waiting for conditions in tests.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often a condition is asked for.
-const EVERY: Duration = Duration::from_millis(5);
+/// The interval between two checks of a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Asks again and again until `condition` holds, for so long at most, by tokio's clock; answers whether it came to hold. It is asked
-/// at least once, and once more at the end.
+/// Polls `condition` until it returns true or the time is up, on tokio's clock. Returns whether it returned true. The
+/// condition is checked at least once, and once more at the end.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost but the answer.
+/// Dropping the future has no effect.
 ///
 /// # Examples
 ///
@@ -42,16 +42,16 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
         if is_last {
             return false;
         }
-        tokio::time::sleep_until(end.min(Instant::now() + EVERY)).await;
+        tokio::time::sleep_until(end.min(Instant::now() + POLL_INTERVAL)).await;
     }
 }
 
-/// Asks again and again whether `condition` holds, for so long, by tokio's clock; answers whether it always did. It is asked at least
-/// once, and once more at the end.
+/// Polls `condition` for the given time, on tokio's clock. Returns whether it returned true each time. The condition is
+/// checked at least once, and once more at the end.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost but the answer.
+/// Dropping the future has no effect.
 pub async fn consistently(during: Duration, mut condition: impl AsyncFnMut() -> bool) -> bool {
     !eventually(during, async || !condition().await).await
 }

@@ -1,10 +1,12 @@
 //! Watches: from the log to the frames of one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share. A write wakes those that
-//! watch its namespace, its object, a value that one of its fields has or had, or all of the resource, and costs the same however many
-//! watch something else. What one of them shows is decided by [`WatchEvent`] alone, which is pure. There is no queue for each
-//! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the last
-//! version it saw.
+//! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write wakes the watchers of
+//! its object, its namespace, a field value that the object has or had, and the whole resource. Its cost does not
+//! depend on the number of other watchers.
+//!
+//! [`WatchEvent`] is a pure function that decides what a watcher sends for a change. A watcher has no queue, and
+//! encodes a frame only when it can be sent. A watcher that falls too far behind is disconnected. Its client resumes
+//! from the last version that it saw.
 
 mod frame;
 mod watch_event;
@@ -24,25 +26,25 @@ pub(crate) use watch_event::WatchEvent;
 use crate::failure::{Failure, Outcome};
 use crate::faults::{Lagging, View, WatchFault};
 use crate::offload::{self, Offload};
-use crate::registry::{LOOKS, Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number};
+use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, compacted, is_uncached, parse_number};
 use crate::request::accept::Media;
 use crate::request::options::ListOptions;
-use crate::store::{Change, Feed, Objects, Over, Range, ResourceKey, Store, Stored};
+use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, Stored};
 
-/// What goes out at once.
+/// A frame of the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Only half of it gets out, for a fault that a test asked for. A cut follows.
+    /// Whether to send only half of the frame, for a scripted fault. A cut follows.
     pub(crate) torn: bool,
 }
 
-/// Why a stream ends without an end.
+/// Why a stream ends without a proper end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The client read so slowly that events were lost for it.
+    /// The client read so slowly that it lost events.
     TooSlow,
-    /// A fault that a test asked for.
+    /// A scripted fault.
     Fault,
 }
 
@@ -57,13 +59,13 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// How long a watch lasts where the client does not say: half an hour, and up to as much again.
+/// The default timeout of a watch: half an hour, plus a random part of up to as much again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// Longer than any watch: what is added to a time is no more than this, so that it does not overflow.
+/// Longer than any watch. Durations are capped at this value, so that adding them to a time does not overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// How long a piece of the stream gets, about, that has several frames: as long as a frame of HTTP/2 may be where nobody has said otherwise.
+/// The approximate maximum size of a piece with several frames. It is the default maximum frame size of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// How long before the end of a watch its last bookmark comes.
+/// How long before the end of a watch its last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// One client's watch. Dropping it ends the watch.
@@ -73,32 +75,32 @@ pub(crate) struct Watcher {
     selection: Selection,
     shape: FrameShape,
     feed: Feed,
-    /// What is there, as far as it has not been sent yet.
+    /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision of what is there, if a bookmark is to close it.
+    /// The revision of the initial objects, if a bookmark has to follow them.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// A frame that is made apart, if anything comes of it. Nobody waits for the lock.
-    shaping: Option<Mutex<Shaping>>,
+    /// A frame that is encoded on another thread. The lock has no contention.
+    pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
-    ends: Instant,
+    deadline: Instant,
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// What is to be told once the view that it sees has come to it.
-    held: Option<Arc<Change>>,
-    /// The revision that it began at.
-    began: u64,
-    /// How it ends, once what was sent before is out.
-    over: Option<Option<Cut>>,
+    /// A change that the watch's stale view does not show yet.
+    held_change: Option<Arc<Change>>,
+    /// The revision at which the watch started.
+    start_revision: u64,
+    /// The end of the stream, which follows the frames in the last piece.
+    queued_end: Option<Option<Cut>>,
 }
 
-/// What comes of a frame that is made apart, and what made it.
-type Shaping = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
+/// The result of encoding on another thread: the shape, and the frame if the object matches.
+type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// What was there when a watch began, and is yet to be sent. It is there for as long as the changes since are kept: whoever reads it more
-/// slowly has lost what comes after it in any case, and one that does not read keeps nothing.
+/// The initial objects of a watch. They are available as long as the changes after them are stored. A slower watcher
+/// has lost later changes anyway. The weak reference keeps an unread watch from using memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -124,18 +126,18 @@ struct Bookmarks {
     before_end: Option<Instant>,
 }
 
-/// How a watch begins.
+/// The start mode of a watch.
 struct Start {
-    /// Show what is there first.
+    /// Whether to send the initial objects.
     initial: bool,
-    /// Close that part with a marked bookmark.
+    /// Whether to mark their end with a bookmark.
     end_mark: bool,
-    /// Then send what comes after this revision; none: after now.
+    /// Send the changes after this revision. `None` means all changes from now on.
     after: Option<u64>,
 }
 
 impl Watcher {
-    /// Begins a watch. What is wrong with its options is told now; a version that is too old, or too far ahead, in the stream.
+    /// Starts a watch. Invalid options return an error. A version that is too old or too new is reported in the stream.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -155,7 +157,7 @@ impl Watcher {
         let lagging = lag.as_ref().filter(|_| start.initial && !options.resource_version.is_empty());
         let ((initial, kept, revision), feed) = match lagging {
             Some(lagging) => {
-                let (initial, seen, feed) = begin_behind(&registry, &selection, lagging)?;
+                let (initial, seen, feed) = start_from_stale_view(&registry, &selection, lagging)?;
                 ((Some(initial), Ok(()), seen), feed)
             }
             None => registry.db.follow(&resource, selection.scope(), |store| {
@@ -167,11 +169,11 @@ impl Watcher {
         let wait_for = (start.initial && version > revision).then_some(version);
         let now = Instant::now();
         let timeout = timeout(&registry, options.timeout);
-        let ends = now + timeout;
+        let deadline = now + timeout;
         let uncached = is_uncached(&selection.kind);
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks {
             next: now + bookmark_interval(&registry),
-            before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
+            before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| deadline - LAST_BOOKMARK),
         });
         let mut watcher = Self {
             fault,
@@ -185,15 +187,15 @@ impl Watcher {
             initial: initial.filter(|_| wait_for.is_none()),
             end_mark: (start.end_mark && wait_for.is_none()).then_some(revision),
             ready: VecDeque::new(),
-            shaping: None,
+            pending_frame: None,
             state: WatchState::Live,
             bookmarks,
-            ends,
+            deadline,
             wait_for,
             lag,
-            held: None,
-            began: start.after.unwrap_or(revision),
-            over: None,
+            held_change: None,
+            start_revision: start.after.unwrap_or(revision),
+            queued_end: None,
         };
         if timeout.is_zero() {
             watcher.state = WatchState::Ending;
@@ -212,22 +214,26 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// What the frames are written in.
+    /// Returns the media type of the frames.
     pub(crate) fn media(&self) -> Media {
         self.shape.media
     }
 
-    /// When it ends, whether it has been read by then or not; none of one that says nothing until somebody else ends it, for a fault that a
-    /// test asked for.
+    /// Returns the deadline of the watch, even if the client does not read. A scripted fault that falls silent has
+    /// none.
     pub(crate) fn ends(&self) -> Option<Instant> {
-        (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.ends)
+        (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// The next frames, as many as are there already, in one piece: it costs both sides the same however much is in it. Dropping the
-    /// future loses nothing.
+    /// Waits for the next frame and returns it together with other ready frames, up to [`WATCH_PIECE`]. One large piece
+    /// costs both sides less than many small ones.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
     pub(crate) async fn next_piece(&mut self) -> Option<Result<Frame, Cut>> {
-        if let Some(over) = self.over.take() {
-            return over.map(Err);
+        if let Some(end) = self.queued_end.take() {
+            return end.map(Err);
         }
         let first = self.next().await;
         let Some(Ok(Frame { bytes, torn: false })) = first else { return first };
@@ -238,33 +244,37 @@ impl Watcher {
         while piece.len() < WATCH_PIECE && self.has_more() {
             match self.next().now_or_never() {
                 Some(Some(Ok(frame))) => piece.extend_from_slice(&frame.bytes),
-                Some(Some(Err(cut))) => self.over = Some(Some(cut)),
-                Some(None) => self.over = Some(None),
+                Some(Some(Err(cut))) => self.queued_end = Some(Some(cut)),
+                Some(None) => self.queued_end = Some(None),
                 None => break,
             }
         }
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Whether a frame may be there already. Under a fault each goes out alone, since it counts them.
+    /// Whether a frame may be ready. With a fault, each frame is sent alone, because faults count frames.
     fn has_more(&self) -> bool {
-        let is_told = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
-        is_told && self.fault.is_none() && self.over.is_none()
+        let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
+        is_ready && self.fault.is_none() && self.queued_end.is_none()
     }
 
-    /// The next frame; none at the end. Dropping the future loses nothing.
+    /// Waits for the next frame. Returns `None` at the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(version) = self.wait_for {
             self.await_version(version).await;
             self.wait_for = None;
         }
         loop {
-            self.shaped().await;
-            if let Err(over) = self.encode_initial().await {
-                return self.end(over);
+            self.finish_frame().await;
+            if let Err(end) = self.encode_initial().await {
+                return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // What was sent before reaches the client first.
+                // Let the earlier frames reach the client first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -272,98 +282,102 @@ impl Watcher {
                 return self.fall_silent().await;
             }
             if let Some(frame) = self.ready.pop_front() {
-                return Some(Ok(self.faulted(frame)));
+                return Some(Ok(self.apply_fault(frame)));
             }
-            // However much there is to tell, there is an end to it.
-            if self.state == WatchState::Ending || Instant::now() >= self.ends {
+            // A watch ends at its deadline even if changes keep coming.
+            if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
-            let wake = self.bookmarks.as_ref().map_or(self.ends, |bookmarks| {
-                bookmarks.before_end.unwrap_or(self.ends).min(bookmarks.next).min(self.ends)
+            let wake = self.bookmarks.as_ref().map_or(self.deadline, |bookmarks| {
+                bookmarks.before_end.unwrap_or(self.deadline).min(bookmarks.next).min(self.deadline)
             });
             tokio::select! {
                 biased;
                 change = self.next_change() => match change {
                     Ok(change) => self.push(change),
-                    Err(over) => return self.end(over),
+                    Err(end) => return self.end(end),
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
             }
         }
     }
 
-    /// The next change that it sees. Dropping the future loses nothing.
-    async fn next_change(&mut self) -> Result<Arc<Change>, Over> {
-        let change = match &self.held {
+    /// Waits for the next change in the watch's view.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    async fn next_change(&mut self) -> Result<Arc<Change>, FeedEnd> {
+        let change = match &self.held_change {
             Some(change) => change,
-            None => self.held.insert(self.feed.next(&self.registry.db).await?),
+            None => self.held_change.insert(self.feed.next(&self.registry.db).await?),
         };
         if let Some(lagging) = &self.lag {
             let is_over = tokio::select! {
                 biased;
                 () = lagging.end() => true,
-                () = self.registry.until_seen(&self.selection.kind, change.revision(), lagging.lag) => false,
+                () = self.registry.wait_until_visible(&self.selection.kind, change.revision(), lagging.lag) => false,
             };
             if is_over {
                 self.lag = None;
             }
         }
         let change = change.clone();
-        self.held = None;
+        self.held_change = None;
         Ok(change)
     }
 
-    /// How far behind its view is, if it still is.
+    /// Returns the lag of the watch's view, if it still lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Up to which revision everything that it is to see has been sent, if that is so up to any. None before where it began, which may be
-    /// yet to come.
-    fn sent(&self) -> Option<u64> {
-        let read = match &self.held {
+    /// Returns the revision up to which all changes have been sent. Returns `None` if unread changes exist, or before
+    /// the start revision is reached.
+    fn sent_revision(&self) -> Option<u64> {
+        let read = match &self.held_change {
             Some(change) => change.revision() - 1,
             None => self.registry.db.revision_if_read(&self.feed)?,
         };
         let sent = match self.lag() {
-            Some(lagging) => self.registry.seen(&self.selection.kind, View::Behind(lagging.lag)).min(read),
+            Some(lagging) => self.registry.view_revision(&self.selection.kind, View::Behind(lagging.lag)).min(read),
             None => read,
         };
-        (sent >= self.began).then_some(sent)
+        (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Says nothing until the client goes, or the server.
+    /// Sends nothing until the client disconnects or the resource ends.
     async fn fall_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
                 Ok(_) => {}
-                Err(over) => return self.end(over),
+                Err(end) => return self.end(end),
             }
         }
     }
 
-    fn end(&mut self, over: Over) -> Option<Result<Frame, Cut>> {
+    fn end(&mut self, end: FeedEnd) -> Option<Result<Frame, Cut>> {
         (self.initial, self.end_mark, self.state) = (None, None, WatchState::Ending);
-        (over == Over::TooSlow).then_some(Err(Cut::TooSlow))
+        (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// What a change means for this watch, if anything.
+    /// Encodes the event of a change, if the watch sees one.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
-        self.shape(weight, move |shape, selection| {
+        self.encode(weight, move |shape, selection| {
             let event = WatchEvent::of(&change, selection)?;
             Some(shape.object(event.kind, &event.object, &selection.kind))
         });
     }
 
-    /// What it takes to find out whether an object is meant, and to make a frame of it.
+    /// The cost of matching an object and encoding its frame.
     fn weight(&self, stored: &Stored) -> usize {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Has a frame made and sent, if anything comes of it: now, or if it takes long, [apart](Self::shaped).
-    fn shape(
+    /// Encodes a frame and queues it, if the object matches. Long work is [offloaded](Self::finish_frame).
+    fn encode(
         &mut self,
         weight: usize,
         make: impl FnOnce(&mut FrameShape, &Selection) -> Option<Outcome<Bytes>> + Send + 'static,
@@ -374,23 +388,27 @@ impl Watcher {
             return;
         }
         let (mut shape, selection) = (self.shape.clone(), self.selection.clone());
-        let shaping = Offload::new(&self.registry.turns, async move {
+        let pending = Offload::new(&self.registry.offload_permits, async move {
             offload::work_on(weight).await;
             let frame = make(&mut shape, &selection);
             (shape, frame)
         });
-        self.shaping = Some(Mutex::new(shaping));
+        self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits for the frame that is made apart, if there is one. Dropping the future loses nothing.
-    async fn shaped(&mut self) {
-        let Some(shaping) = &mut self.shaping else { return };
-        let (shape, frame) = shaping.get_mut().unwrap_or_else(PoisonError::into_inner).await;
-        (self.shape, self.shaping) = (shape, None);
+    /// Waits for the frame that is being encoded on another thread, if there is one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    async fn finish_frame(&mut self) {
+        let Some(pending) = &mut self.pending_frame else { return };
+        let (shape, frame) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        (self.shape, self.pending_frame) = (shape, None);
         frame.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Sends a frame; tells the client of one that could not be made, and ends there.
+    /// Queues a frame. If encoding failed, sends an ERROR event and ends the watch.
     fn send(&mut self, frame: Outcome<Bytes>) {
         match frame {
             Ok(frame) => self.ready.push_back(frame),
@@ -398,20 +416,20 @@ impl Watcher {
         }
     }
 
-    /// Makes the next frame of what was there at the beginning, if none is ready. Fails if that is no longer kept.
-    async fn encode_initial(&mut self) -> Result<(), Over> {
+    /// Encodes the next initial object if no frame is ready. Fails if the initial objects are no longer available.
+    async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
         {
-            let gone = if self.feed.has_ended() { Over::Ended } else { Over::TooSlow };
-            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(LOOKS);
+            let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
+            let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // Of one for which that takes long, it is found out apart.
-            let mut is_meant = true;
+            // If matching an object takes long, it is matched on another thread.
+            let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
-                is_meant = !offload::is_long(self.selection.search_weight(stored));
-                !is_meant || self.selection.matches(stored)
+                is_checked = !offload::is_long(self.selection.search_weight(stored));
+                !is_checked || self.selection.matches(stored)
             });
             drop(run);
             match &last {
@@ -421,12 +439,12 @@ impl Watcher {
             match found {
                 Some((_, stored)) => {
                     let weight = self.weight(&stored);
-                    self.shape(weight, move |shape, selection| {
+                    self.encode(weight, move |shape, selection| {
                         let object = || Served::stored(&selection.kind, &stored);
-                        let is_meant = is_meant || selection.matches(&stored);
-                        is_meant.then(|| shape.object(WatchEventType::Added, &object(), &selection.kind))
+                        let is_match = is_checked || selection.matches(&stored);
+                        is_match.then(|| shape.object(WatchEventType::Added, &object(), &selection.kind))
                     });
-                    self.shaped().await;
+                    self.finish_frame().await;
                 }
                 None => tokio::task::yield_now().await,
             }
@@ -441,7 +459,7 @@ impl Watcher {
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        if now >= self.ends {
+        if now >= self.deadline {
             self.state = WatchState::Ending;
             return;
         }
@@ -452,8 +470,8 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // Where changes are waiting to be read, the next round sends them first.
-        if let Some(revision) = self.sent() {
+        // If changes are unread, the next round sends them before a bookmark.
+        if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
     }
@@ -463,30 +481,30 @@ impl Watcher {
         self.send(frame);
     }
 
-    /// Ends the stream with an ERROR event.
+    /// Sends an ERROR event and ends the stream.
     fn fail(&mut self, failure: &Failure) {
         self.ready.push_back(self.shape.error(failure));
         (self.initial, self.end_mark) = (None, None);
         self.state = WatchState::Ending;
     }
 
-    /// A streaming list from a revision that is yet to come waits for it, or fails.
+    /// Waits for the start revision of a streaming list. Fails if it is not reached in time.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
-        let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
+        let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
         let kind = &self.selection.kind;
         let is_seen = async {
             if let Some(lagging) = self.lag() {
                 tokio::select! {
-                    () = self.registry.until_seen(kind, version, lagging.lag) => return true,
+                    () = self.registry.wait_until_visible(kind, version, lagging.lag) => return true,
                     () = lagging.end() => (),
                 }
             }
-            self.registry.db.wait_for(version, patience).await
+            self.registry.db.wait_for(version, max_wait).await
         };
-        let reached = tokio::time::timeout(patience, is_seen).await.unwrap_or(false);
+        let reached = tokio::time::timeout(max_wait, is_seen).await.unwrap_or(false);
         let seen = match self.lag() {
-            Some(lagging) => self.registry.seen(kind, View::Behind(lagging.lag)),
+            Some(lagging) => self.registry.view_revision(kind, View::Behind(lagging.lag)),
             None => self.registry.db.revision(),
         };
         if !reached {
@@ -495,7 +513,7 @@ impl Watcher {
             return;
         }
         let begun = match self.lag() {
-            Some(lagging) => begin_behind(&self.registry, &self.selection, lagging),
+            Some(lagging) => start_from_stale_view(&self.registry, &self.selection, lagging),
             None => {
                 let resource = kind.store.to_string().into();
                 let ((initial, revision), feed) = self.registry.db.follow(&resource, self.selection.scope(), |store| {
@@ -506,15 +524,15 @@ impl Watcher {
         };
         match begun {
             Ok((initial, revision, feed)) => {
-                (self.feed, self.initial, self.began) = (feed, Some(initial), revision);
+                (self.feed, self.initial, self.start_revision) = (feed, Some(initial), revision);
                 self.end_mark = self.bookmarks.as_ref().map(|_| revision);
             }
             Err(failure) => self.fail(&failure),
         }
     }
 
-    /// The frame as a scripted fault leaves it.
-    fn faulted(&mut self, bytes: Bytes) -> Frame {
+    /// Applies the scripted fault to a frame.
+    fn apply_fault(&mut self, bytes: Bytes) -> Frame {
         let torn = self.fault == Some(WatchFault::CutMidFrame(0));
         match &mut self.fault {
             Some(WatchFault::CutMidFrame(0)) => {
@@ -530,10 +548,14 @@ impl Watcher {
     }
 }
 
-/// What a view that lags shows, its revision, and what comes after that.
-fn begin_behind(registry: &Registry, selection: &Selection, lagging: &Lagging) -> Outcome<(Initial, u64, Feed)> {
+/// Returns the objects in a stale view, its revision, and a feed of the later changes.
+fn start_from_stale_view(
+    registry: &Registry,
+    selection: &Selection,
+    lagging: &Lagging,
+) -> Outcome<(Initial, u64, Feed)> {
     let resource = ResourceKey::from(selection.kind.store.to_string());
-    let seen = registry.seen(&selection.kind, View::Behind(lagging.lag));
+    let seen = registry.view_revision(&selection.kind, View::Behind(lagging.lag));
     let objects = registry.db.past(&resource, seen).map_err(|error| compacted(error, seen))?;
     let (objects, feed) =
         registry.db.follow(&resource, selection.scope(), |store| store.keep(&resource, seen, &objects));
@@ -559,8 +581,8 @@ fn bookmark_interval(registry: &Registry) -> Duration {
     registry.config.bookmark_interval.clamp(Duration::from_millis(1), FOREVER)
 }
 
-fn timeout(registry: &Registry, asked: Option<i64>) -> Duration {
-    match asked {
+fn timeout(registry: &Registry, requested: Option<i64>) -> Duration {
+    match requested {
         Some(seconds) if seconds < 0 => Duration::ZERO,
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FOREVER),
         _ => DEFAULT_TIMEOUT + registry.with_random(|random| DEFAULT_TIMEOUT.mul_f64(random.f64())),

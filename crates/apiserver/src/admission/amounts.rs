@@ -1,16 +1,16 @@
-//! Amounts of several resources, such as CPU and memory, and how they are added and compared.
+//! Quantities of several resources, with addition and comparison.
 
 use std::collections::BTreeMap;
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
-/// An amount of each of some resources, in the order of their names.
+/// Quantities by resource name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// The amounts at a pointer; none if there is nothing.
+    /// Reads the quantities at a pointer. Empty if there is nothing.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -33,7 +33,6 @@ impl Amounts {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Adds what is in `other`.
     pub(crate) fn add(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             let sum = self.get(name).map_or(amount, |known| known.plus(amount));
@@ -41,12 +40,12 @@ impl Amounts {
         }
     }
 
-    /// The amounts of the resources that `other` has, too.
-    pub(crate) fn of_those_in(&self, other: &Self) -> Self {
+    /// Returns the quantities of the resources that `other` has, too.
+    pub(crate) fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Of each resource, the greater amount.
+    /// Raises each quantity to the maximum of both.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -55,25 +54,25 @@ impl Amounts {
         }
     }
 
-    /// What goes beyond `other`; of no resource less than nothing.
-    pub(crate) fn beyond(&self, other: &Self) -> Self {
+    /// Subtracts `other`. No quantity falls below zero.
+    pub(crate) fn minus(&self, other: &Self) -> Self {
         let rest = |(name, amount): (&str, Quantity)| {
             (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))
         };
         Self(self.iter().map(rest).collect())
     }
 
-    /// Those that the rule picks.
+    /// Returns the quantities that the rule selects.
     pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }
 
-    /// As messages tell them: `cpu=1,memory=1Gi`.
-    pub(crate) fn told(&self) -> String {
+    /// Formats the quantities for messages: `cpu=1,memory=1Gi`.
+    pub(crate) fn text(&self) -> String {
         self.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
     }
 
-    /// As objects carry them.
+    /// Formats the quantities as a JSON object.
     pub(crate) fn value(&self) -> Json {
         self.iter().map(|(name, amount)| (name, amount.to_string())).collect()
     }

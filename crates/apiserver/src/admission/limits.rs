@@ -1,4 +1,4 @@
-//! Limit ranges: defaults for the containers of a new pod, and bounds for containers, pods and claims.
+//! Limit ranges: default resources for the containers of new pods, and limits for containers, pods and claims.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -7,13 +7,13 @@ use super::{Amounts, Attempt, pods};
 use crate::request::Subresource;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// Resources that a pod may ask for as a whole.
+/// The resources that can be set at pod level.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// Beyond this, amounts are compared in whole units.
+/// The greatest quantity that is compared in thousandths. Greater ones are compared in whole units.
 const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
-pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
+/// Whether limit ranges apply to the write. Stored pods are not checked again unless they are resized.
+pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
         (_, Some(old)) if deleting(old) => false,
@@ -24,12 +24,12 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// So many bytes are filled into one pod, which is then too large to be stored; and so many are told against one. Each container may lack
-/// all that a limit range has.
+/// The limits in bytes of the defaults for one pod and of the errors about it. Each container may get all defaults of a limit range. A pod
+/// that reaches the limit is too large to be stored.
 const MOST_FILLED: usize = 4 << 20;
-const MOST_LIMITS_TOLD: usize = 1 << 20;
+const MOST_ERROR_BYTES: usize = 1 << 20;
 
-/// Gives the containers of a pod what the limit range has for those that ask for nothing, and notes it in an annotation.
+/// Sets the default requests and limits of containers that have none, and records them in an annotation.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -56,7 +56,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// What the limit range has against the object; empty if nothing.
+/// Returns the violations of the limit range.
 pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
@@ -65,7 +65,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets the amounts that a container leaves out; answers of which resources.
+/// Sets missing quantities of a container. Returns the names of the resources.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -84,7 +84,7 @@ fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -
 }
 
 fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
-    let (mut errors, mut told): (Vec<String>, usize) = (Vec::new(), 0);
+    let (mut errors, mut length): (Vec<String>, usize) = (Vec::new(), 0);
     for limit in range.list("/spec/limits") {
         let bounds = Bounds::of(limit);
         match bounds.kind {
@@ -92,9 +92,9 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
                 for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
                     let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
                     let found = bounds.errors(&side("requests"), &side("limits"));
-                    told += found.iter().map(String::len).sum::<usize>();
+                    length += found.iter().map(String::len).sum::<usize>();
                     errors.extend(found);
-                    if told > MOST_LIMITS_TOLD {
+                    if length > MOST_ERROR_BYTES {
                         return errors;
                     }
                 }
@@ -106,7 +106,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// What a pod asks for: what it says itself goes before the sum over its containers.
+/// Returns the requests or limits of a pod. Those at pod level replace the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -114,18 +114,18 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// A claim has requests alone.
+/// Checks a claim, which has only requests.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
     for bounds in of_type(range, "PersistentVolumeClaim").map(Bounds::of) {
-        let of_claim = |(name, bound)| bounds.below(name, bound, requests.get(name), None);
+        let of_claim = |(name, bound)| bounds.min_error(name, bound, requests.get(name), None);
         errors.extend(bounds.min.iter().filter_map(of_claim));
         for (name, bound) in bounds.max.iter() {
             let error = match requests.get(name) {
-                None => bounds.say("maximum", name, bound, ".  No request is specified"),
+                None => bounds.message("maximum", name, bound, ".  No request is specified"),
                 Some(request) if is_more(request, bound, &[request, bound]) => {
-                    bounds.say("maximum", name, bound, &format!(", but request is {request}"))
+                    bounds.message("maximum", name, bound, &format!(", but request is {request}"))
                 }
                 Some(_) => continue,
             };
@@ -159,44 +159,56 @@ impl<'a> Bounds<'a> {
         let both = |name: &str| (requests.get(name), limits.get(name));
         for (name, bound) in self.min.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.below(name, bound, request, limit));
+            errors.extend(self.min_error(name, bound, request, limit));
         }
         for (name, bound) in self.max.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.above(name, bound, request, limit));
+            errors.extend(self.max_error(name, bound, request, limit));
         }
         for (name, bound) in self.ratio.iter() {
             let (request, limit) = both(name);
-            errors.extend(self.too_far_apart(name, bound, request, limit));
+            errors.extend(self.ratio_error(name, bound, request, limit));
         }
         errors
     }
 
-    fn below(&self, name: &str, min: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
-        let Some(asked) = request else {
-            return Some(self.say("minimum", name, min, ".  No request is specified"));
+    fn min_error(
+        &self,
+        name: &str,
+        min: Quantity,
+        request: Option<Quantity>,
+        limit: Option<Quantity>,
+    ) -> Option<String> {
+        let Some(requested) = request else {
+            return Some(self.message("minimum", name, min, ".  No request is specified"));
         };
-        let all = [asked, limit.unwrap_or(Quantity::ZERO), min];
-        if is_more(min, asked, &all) {
-            return Some(self.say("minimum", name, min, &format!(", but request is {asked}")));
+        let all = [requested, limit.unwrap_or(Quantity::ZERO), min];
+        if is_more(min, requested, &all) {
+            return Some(self.message("minimum", name, min, &format!(", but request is {requested}")));
         }
         let limit = limit.filter(|limit| is_more(min, *limit, &all))?;
-        Some(self.say("minimum", name, min, &format!(", but limit is {limit}")))
+        Some(self.message("minimum", name, min, &format!(", but limit is {limit}")))
     }
 
-    fn above(&self, name: &str, max: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
+    fn max_error(
+        &self,
+        name: &str,
+        max: Quantity,
+        request: Option<Quantity>,
+        limit: Option<Quantity>,
+    ) -> Option<String> {
         let Some(most) = limit else {
-            return Some(self.say("maximum", name, max, ".  No limit is specified"));
+            return Some(self.message("maximum", name, max, ".  No limit is specified"));
         };
         let all = [request.unwrap_or(Quantity::ZERO), most, max];
         if is_more(most, max, &all) {
-            return Some(self.say("maximum", name, max, &format!(", but limit is {most}")));
+            return Some(self.message("maximum", name, max, &format!(", but limit is {most}")));
         }
-        let asked = request.filter(|asked| is_more(*asked, max, &all))?;
-        Some(self.say("maximum", name, max, &format!(", but request is {asked}")))
+        let requested = request.filter(|requested| is_more(*requested, max, &all))?;
+        Some(self.message("maximum", name, max, &format!(", but request is {requested}")))
     }
 
-    fn too_far_apart(
+    fn ratio_error(
         &self,
         name: &str,
         most: Quantity,
@@ -205,16 +217,16 @@ impl<'a> Bounds<'a> {
     ) -> Option<String> {
         let say =
             |why: String| Some(format!("{name} max limit to request ratio per {} is {most}, but {why}", self.kind));
-        let (asked, limit) = (request.unwrap_or(Quantity::ZERO), limit.unwrap_or(Quantity::ZERO));
-        let all = [asked, limit, most];
-        let (asked, limit) = (comparable(asked, &all), comparable(limit, &all));
-        if asked == 0 {
+        let (requested, limit) = (request.unwrap_or(Quantity::ZERO), limit.unwrap_or(Quantity::ZERO));
+        let all = [requested, limit, most];
+        let (requested, limit) = (comparable(requested, &all), comparable(limit, &all));
+        if requested == 0 {
             return say("no request is specified or request is 0".into());
         }
         if limit == 0 {
             return say("no limit is specified or limit is 0".into());
         }
-        let ratio = limit as f64 / asked as f64;
+        let ratio = limit as f64 / requested as f64;
         let too_far = match most.whole() <= MOST_IN_MILLI {
             true => ratio * 1000.0 > most.milli() as f64,
             false => ratio > most.whole() as f64,
@@ -222,7 +234,7 @@ impl<'a> Bounds<'a> {
         if too_far { say(format!("provided ratio is {ratio:.6}")) } else { None }
     }
 
-    fn say(&self, which: &str, name: &str, bound: Quantity, why: &str) -> String {
+    fn message(&self, which: &str, name: &str, bound: Quantity, why: &str) -> String {
         format!("{which} {name} usage per {} is {bound}{why}", self.kind)
     }
 }
@@ -253,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_filled_in_and_noted_for_each_container() {
+    fn missing_resources_are_set_and_recorded_per_container() {
         let range = json!({"spec": {"limits": [
             {"type": "Container", "default": {"memory": "1Gi", "cpu": "1"}, "defaultRequest": {"cpu": "100m"}},
             {"type": "Container", "defaultRequest": {"cpu": "200m"}},
@@ -278,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_its_containers_together_or_for_its_hungriest_start() {
+    fn pod_total_is_container_sum_or_largest_init_step() {
         let memory = |amount: &str| json!({"resources": {"limits": {"memory": amount}}});
         let mut sidecar = memory("1Gi");
         sidecar["restartPolicy"] = "Always".into();
@@ -296,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bound_has_its_words() {
+    fn messages_of_bounds_match_kube_apiserver() {
         let pod = |resources: Json| json!({"spec": {"containers": [{"resources": resources}]}});
         for (bound, resources, words) in [
             ("min", json!({}), "minimum cpu usage per Container is 1.  No request is specified"),
@@ -323,19 +335,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_and_what_is_told_have_an_end() {
+    fn defaults_and_errors_are_bounded_in_size() {
         let amounts: pintle_json::Map = (0..500).map(|at| (format!("e.com/{at:0100}"), json!("1"))).collect();
         let mut pod = json!({"spec": {"containers": vec![json!({"name": "c"}); 2_000]}});
         let limit = json!({"type": "Container", "max": amounts});
-        let told: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();
-        assert!((MOST_LIMITS_TOLD..2 * MOST_LIMITS_TOLD).contains(&told), "{told}");
+        let length: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();
+        assert!((MOST_ERROR_BYTES..2 * MOST_ERROR_BYTES).contains(&length), "{length}");
         complete(&json!({"spec": {"limits": [{"type": "Container", "default": amounts}]}}), &mut pod);
         let filled = pod.to_string().len();
         assert!((MOST_FILLED / 2..4 * MOST_FILLED).contains(&filled), "{filled}");
     }
 
     #[test]
-    fn a_claim_is_held_to_its_request() {
+    fn claim_is_checked_by_its_request() {
         let limit = json!({"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"gold": "1"}});
         let claim = json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}}});
         let expected = [

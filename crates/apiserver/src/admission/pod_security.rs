@@ -1,4 +1,4 @@
-//! The Pod Security Standards: to which of them a namespace holds its pods, by its labels, and what a pod has against one.
+//! The Pod Security Standards: the policy of a namespace according to its labels, and the violations of a pod.
 
 mod baseline;
 mod pod_view;
@@ -17,7 +17,7 @@ use restricted::RESTRICTED;
 
 const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How strict a standard is, the laxest first.
+/// The levels of the standards, the most permissive first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Privileged,
@@ -25,50 +25,50 @@ pub(crate) enum Level {
     Restricted,
 }
 
-/// The release of Kubernetes whose form of a standard counts.
+/// The version of a standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
-    /// 1 and this minor.
+    /// Kubernetes 1 with this minor version.
     Minor(u64),
     Latest,
 }
 
-/// What pods can be held to.
+/// A level in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standard {
     pub(crate) level: Level,
     version: Version,
 }
 
-/// What a namespace does with its pods.
+/// The standards that a namespace applies to its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// Pods that violate this are refused.
+    /// Pods that violate this standard are rejected.
     pub(crate) enforce: Standard,
-    /// Of what violates this the audit tells.
+    /// Violations of this standard are recorded in the audit log.
     pub(crate) audit: Standard,
-    /// Of what violates this is warned.
+    /// Violations of this standard cause warnings.
     pub(crate) warn: Standard,
 }
 
-/// What a pod has against a standard, and where.
+/// A violation of a standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     reason: &'static str,
     detail: String,
 }
 
-/// One rule of the standards.
+/// A rule of the standards.
 struct Control {
-    /// The minor version that came with it.
+    /// The minor version that introduced the rule.
     since: u64,
-    /// The minor version since which a rule of the restricted standard says this and more.
+    /// The minor version since which a rule of the restricted standard includes this one.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// The policy of a namespace with these labels, and what is wrong with them. A level to enforce that makes no sense is taken for the
+    /// Returns the policy of a namespace with these labels, and the errors of the labels. An invalid level to enforce is treated as the
     /// strictest.
     pub(crate) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
@@ -107,7 +107,7 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // What is enforced is warned of, too, unless the labels say otherwise: that reaches the templates that pods are made of.
+        // By default, the enforced standard also causes warnings, which reach workloads that create pods.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -139,7 +139,7 @@ impl Version {
 }
 
 impl Standard {
-    /// What a pod, or the template of one, has against the standard; in the order of the rules, those of the baseline first.
+    /// Returns the violations of a pod or a pod template in the order of the rules, baseline first.
     pub(crate) fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
@@ -152,19 +152,19 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Whether pods that meet `other` may have something against this.
-    pub(crate) fn is_beyond(self, other: Self) -> bool {
+    /// Whether pods that satisfy `other` may violate this standard.
+    pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }
 }
 
-/// All of them with where they are.
-pub(crate) fn told(violations: &[Violation]) -> String {
+/// Formats the violations with their details.
+pub(crate) fn detailed(violations: &[Violation]) -> String {
     let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
     violations.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// All of them without.
+/// Formats the violations without details.
 pub(crate) fn reasons(violations: &[Violation]) -> String {
     violations.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
 }

@@ -1,19 +1,20 @@
-//! What a pod asks for as a whole.
+//! The total resources of a pod.
 
 use pintle_json::Json;
 
 use super::Amounts;
 
-/// Which list of a pod's spec a container is in.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerType {
     Container,
-    /// An init container that goes on beside the containers.
+    /// An init container that keeps running next to the containers.
     Sidecar,
     Init,
 }
 
-/// The sum over the containers, or what the hungriest step of the start needs if that is more. `of` says what one of them asks for.
+/// Returns the sum over the containers, or the maximum of the initialization steps if that is greater. `of` returns the quantities of one
+/// container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -21,15 +22,15 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // What the start needs is known by now to be no less than what the sidecars have, so only what is new can change it.
+        // The maximum already covers the earlier sidecars, so only resources of this container can raise it.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);
             sidecars.add(&amounts);
-            start.raise(&sidecars.of_those_in(&amounts));
+            start.raise(&sidecars.restricted_to(&amounts));
         } else {
             let mut step = of(container, ContainerType::Init);
-            step.add(&sidecars.of_those_in(&step));
+            step.add(&sidecars.restricted_to(&step));
             start.raise(&step);
         }
     }

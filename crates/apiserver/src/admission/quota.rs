@@ -1,4 +1,4 @@
-//! Quotas: what a write uses up, and whether there is that much left.
+//! Resource quotas: the usage of a write, and whether the quota allows it.
 
 mod pod_usage;
 mod scope;
@@ -13,9 +13,9 @@ use super::{Amounts, Attempt};
 use crate::object::metadata;
 use crate::request::Subresource;
 
-pub(crate) use usage::concern;
+pub(crate) use usage::applies;
 
-/// Whether the quota can be asked at all. Fails with why the write is refused before it is known what it would use.
+/// Checks a quota before the usage of the write is computed. Fails with the reason for rejecting the write.
 pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -32,44 +32,44 @@ pub(crate) fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a quota's `status.used` becomes if the write is let through; none if it stays. Fails with why the write is refused.
+/// Returns the `status.used` of the quota after the write, or `None` if it does not change. Fails with the reason for rejecting the write.
 pub(crate) fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
     }
     let name = metadata::name(quota);
     let (hard, used) = (Amounts::at(quota, "/status/hard"), Amounts::at(quota, "/status/used"));
-    let mut asked = usage::of(attempt, attempt.object, now);
-    let negative = asked.filtered(|_, amount| amount.nanos() < 0);
+    let mut requested = usage::of(attempt, attempt.object, now);
+    let negative = requested.filtered(|_, amount| amount.nanos() < 0);
     if !negative.0.is_empty() {
         return Err(format!("quota usage is negative for resource(s): {}", names(&negative)));
     }
     if let Some(old) = attempt.old
         && scope::covers(quota, attempt, old)
     {
-        asked = asked.beyond(&usage::of(attempt, old, now));
+        requested = requested.minus(&usage::of(attempt, old, now));
     }
-    let asked = asked.filtered(|resource, amount| amount.nanos() != 0 && hard.get(resource).is_some());
-    if asked.0.is_empty() {
+    let requested = requested.filtered(|resource, amount| amount.nanos() != 0 && hard.get(resource).is_some());
+    if requested.0.is_empty() {
         return Ok(None);
     }
     let mut sum = used.clone();
-    sum.add(&asked);
+    sum.add(&requested);
     let left = |amounts: &Amounts, resource: &str| amounts.get(resource).map_or(0, Quantity::nanos);
-    let exceeded = asked.filtered(|resource, _| left(&sum, resource) > left(&hard, resource));
+    let exceeded = requested.filtered(|resource, _| left(&sum, resource) > left(&hard, resource));
     if !exceeded.0.is_empty() && attempt.subresource != Subresource::Status {
-        let told = |amounts: &Amounts| amounts.filtered(|resource, _| exceeded.get(resource).is_some()).told();
+        let shown = |amounts: &Amounts| amounts.filtered(|resource, _| exceeded.get(resource).is_some()).text();
         return Err(format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
-            told(&exceeded),
-            told(&used),
-            told(&hard)
+            shown(&exceeded),
+            shown(&used),
+            shown(&hard)
         ));
     }
     Ok(Some(sum))
 }
 
-/// What the quota limits of the things that the object could use; nothing if it is not for this object.
+/// Returns the hard limits of the quota that the object can count against. Empty if the quota does not cover the object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     match scope::covers(quota, attempt, attempt.object) {
         true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),

@@ -239,7 +239,7 @@ impl Claims {
             }
         }
         user.extra = extra;
-        user.known()
+        user.with_implied_group()
     }
 }
 

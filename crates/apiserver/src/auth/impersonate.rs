@@ -59,7 +59,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
     {
         wanted.groups = account.groups().into();
     }
-    Ok(wanted.known())
+    Ok(wanted.with_implied_group())
 }
 
 /// What has to be allowed, each a resource with a name.

@@ -473,7 +473,7 @@ mod tests {
                 put(&cluster, at, version);
                 cluster.work();
                 let now = cluster.registry.kinds();
-                let (changed, made) = now.made_since(&held);
+                let (changed, made) = now.changed_since(&held);
                 assert_eq!(changed, [group(at)], "{version}");
                 assert!((1..=100).contains(&made), "{made} of {MANY}");
                 assert!(now.resource(&group(at), version, &format!("w{at}")).is_some());

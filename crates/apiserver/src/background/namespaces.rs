@@ -236,7 +236,7 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
         live.map(changed).ok_or_else(|| Failure::modified(&kind.resource(), &target.name))
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).asking(requester());
+    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).with_requester(requester());
     if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
         tracing::debug!(
             name = target.name,

@@ -1,18 +1,18 @@
-//! What work costs, as tests hold it against the size of what is worked on.
+//! Measures the cost of work in tests.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether four times as many parts take no more than eight times the effort, where effort that grows with the square takes sixteen.
+/// Whether four times as many parts take at most eight times the CPU time. Quadratic work takes sixteen times.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // What is there but once, such as tables that are read when first needed, is no part of it.
+    // Warm up, so that lazily initialized tables do not count.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// The time that this thread works on it. What else the machine does is not in it.
+/// Returns the CPU time of this thread for the work. Other load of the machine does not count.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -23,7 +23,7 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// What comes of work, and how often others had their turns on its thread meanwhile.
+/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task ran meanwhile.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {
@@ -35,7 +35,7 @@ pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let both = async {
         tokio::select! {
             done = work => done,
-            () = others => unreachable!("they go on for ever"),
+            () = others => unreachable!("the other task never ends"),
         }
     };
     let done = tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(both);

@@ -164,7 +164,7 @@ impl Strategy for Custom {
     }
 
     fn plain_finalizers(&self) -> PlainFinalizers {
-        PlainFinalizers::WarnedOf
+        PlainFinalizers::Warned
     }
 
     fn status_keeps_metadata(&self) -> bool {

@@ -19,7 +19,7 @@ pub(crate) struct Definition;
 
 impl Strategy for Definition {
     fn plain_finalizers(&self) -> PlainFinalizers {
-        PlainFinalizers::Taken
+        PlainFinalizers::Accepted
     }
 
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {

@@ -110,11 +110,11 @@ fn types(members: &Map, path: At<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {
             if !members.contains_key(key) {
-                errors.tell(|| FieldError::required(path.member(key), ""));
+                errors.add(|| FieldError::required(path.member(key), ""));
             }
             continue;
         };
-        let mut wrong = |why: String| errors.tell(|| FieldError::invalid_text(path.member(key), text, why));
+        let mut wrong = |why: String| errors.add(|| FieldError::invalid_text(path.member(key), text, why));
         if text.is_empty() {
             wrong("must not be empty".into());
         } else if key == "apiVersion" && text.matches('/').count() > 1 {

@@ -318,9 +318,9 @@ impl Validation {
 
     /// Notes a fault. What a branch tells may be told in vain, and as often as there are values: its bytes are work, too.
     fn tell(&mut self, error: impl FnOnce() -> FieldError) {
-        let before = self.errors.told();
-        self.errors.tell(error);
-        self.spend((self.errors.told() - before) / STEP_OF_TEXT);
+        let before = self.errors.size();
+        self.errors.add(error);
+        self.spend((self.errors.size() - before) / STEP_OF_TEXT);
     }
 
     /// A fault that the Go library gives no path.
@@ -347,7 +347,7 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldEr
                 "map" => double_keys(schema, items, path, errors),
                 "set" => {
                     for at in second_times(items.iter()) {
-                        errors.tell(|| FieldError::duplicate(path.item(at), &items[at]));
+                        errors.add(|| FieldError::duplicate(path.item(at), &items[at]));
                     }
                 }
                 _ => {}
@@ -373,7 +373,7 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldEr
 fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
-        return errors.tell(|| FieldError::invalid(path.item(at), &items[at], why));
+        return errors.add(|| FieldError::invalid(path.item(at), &items[at], why));
     }
     let key = |item: &Json| {
         let keys = schema.list_map_keys.iter();
@@ -387,7 +387,7 @@ fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, errors: &mut F
         _ => second_times(keys.iter()),
     };
     for at in seconds {
-        errors.tell(|| FieldError::duplicate(path.item(at), &keys[at]));
+        errors.add(|| FieldError::duplicate(path.item(at), &keys[at]));
     }
 }
 

@@ -118,7 +118,7 @@ impl PathItem<'_> {
         let caught = is_caught(self.kind);
         let answer = match verb {
             List | Verb::Watch => schema_name_of_list(self.kind),
-            Delete if self.kind.conduct.answers_deleted => self.schema.clone(),
+            Delete if self.kind.conduct.returns_deleted => self.schema.clone(),
             Delete | DeleteCollection => STATUS_SCHEMA.to_owned(),
             _ => self.schema.clone(),
         };

@@ -43,7 +43,7 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
             }
         },
         ["apis", group] => {
-            let found = discovery::group(&kinds, group).or_else(|| registry.group_elsewhere(group));
+            let found = discovery::group(&kinds, group).or_else(|| registry.delegated_group(group));
             let found = found.ok_or_else(Failure::page_not_found)?;
             document(call, Routing::CatchAll, &found)
         }

@@ -91,7 +91,7 @@ pub(super) async fn take(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             Failure::new(413, Reason::RequestEntityTooLarge, message)
         }
-        Unread::NoRoom => too_many(),
+        Unread::OutOfBudget => too_many(),
     })
 }
 
@@ -127,7 +127,7 @@ mod tests {
         }
         [call.weight, call.schema_weight] = weights;
         let here = std::thread::current().id();
-        let work = Offload::new(&registry.turns, async move {
+        let work = Offload::new(&registry.offload_permits, async move {
             let read = read(&call, Delivery::Come(Bytes::from_static(b"{}"))).await;
             (read, std::thread::current().id())
         });

@@ -198,7 +198,7 @@ async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media
         return respond(call, 200, media, first).await;
     }
     let zipped = takes_gzip(call);
-    answer(200, media, zipped, list.stream(&registry.turns, first, zipped))
+    answer(200, media, zipped, list.stream(&registry.offload_permits, first, zipped))
 }
 
 async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {

@@ -19,7 +19,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     if call.path.ends_with('/') {
         return Some(nothing());
     }
-    let mut checks = registry.health.look(endpoint, &registry.db);
+    let mut checks = registry.health.check_all(endpoint, &registry.db);
     if rest.is_empty() {
         return Some(listing(call, name, checks));
     }

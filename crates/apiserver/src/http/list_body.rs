@@ -18,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
 use crate::offload::{self, Offload, OffloadPermits};
-use crate::registry::{LOOKS, ListReply, Selected, Served, Transform};
+use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
 /// What is compressed is sent in parts of this size, about.
@@ -81,7 +81,7 @@ impl ListBody {
         let (mut objects, mut effort) = (list.objects.clone(), ListEffort::default());
         loop {
             effort.add(objects.weight(Stored::weight)).await;
-            let Some(found) = objects.look() else { break };
+            let Some(found) = objects.scan_next() else { break };
             if let Some(stored) = found {
                 head.announce(&transform.enveloped(&Served::stored(&kind, &stored))?.message);
             }
@@ -138,7 +138,7 @@ impl ListBody {
     /// Appends the next object, if it is meant, or the end.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
-        match objects.look() {
+        match objects.scan_next() {
             Some(Some(stored)) => self.add_item(&stored),
             Some(None) => (),
             None => self.add_end(),
@@ -244,7 +244,7 @@ struct ListEffort {
 impl ListEffort {
     /// What comes next takes one look at an object, and work on so many bytes. Others have their turns before, if it is time.
     async fn add(&mut self, bytes: usize) {
-        if self.looks == LOOKS || self.bytes > ZIPPED_FROM {
+        if self.looks == SCAN_BATCH || self.bytes > ZIPPED_FROM {
             *self = Self::default();
             tokio::task::yield_now().await;
         }

@@ -6,7 +6,7 @@ use super::Call;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Routing};
 use crate::registry::Transform;
-use crate::request::accept::{self, Asked, Clause, Media};
+use crate::request::accept::{self, Clause, Media, RequestedTransform};
 use pintle_meta::{Reason, StatusDetails};
 
 /// How an answer is to look.
@@ -96,7 +96,7 @@ fn routes_know(clause: &Clause) -> bool {
 /// What the clause wants the answer turned into; none where that is not offered.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let asked = clause.transform();
-    let Asked { name, group, version } = &asked;
+    let RequestedTransform { name, group, version } = &asked;
     if name.is_empty() {
         return Ok((group.is_empty() && version.is_empty()).then_some(Transform::None));
     }
@@ -129,7 +129,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
 /// How an error looks: as asked, without any transform; JSON where nothing fits.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
-    let clause = clauses.iter().find(|clause| clause.media().is_some() && clause.transform() == Asked::default());
+    let clause =
+        clauses.iter().find(|clause| clause.media().is_some() && clause.transform() == RequestedTransform::default());
     let media = clause.and_then(Clause::media).unwrap_or(Media::Json);
     (media, is_pretty(call) || clause.is_some_and(Clause::pretty))
 }

@@ -51,7 +51,7 @@ pub(super) async fn serve(
         }
         return match (stream.answer)(&registry.db, &target, &options)? {
             StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
-            StreamAnswer::Nobody(why) => unanswered(call, path, &why),
+            StreamAnswer::Unreachable(why) => unanswered(call, path, &why),
         };
     }
     match (verb, target.subresource) {
@@ -157,7 +157,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         Subresource::None => &kind.verbs,
         subresource => match (kind.subresource(subresource), kind.strategy.stream(subresource)) {
             (Some(subresource), _) => &subresource.verbs,
-            (None, Some(stream)) if !path.rest.is_empty() && !stream.goes_below => return Err(absent()),
+            (None, Some(stream)) if !path.rest.is_empty() && !stream.has_subpaths => return Err(absent()),
             (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(subresource),
             (None, Some(_)) => return Err(Failure::method_not_allowed()),
             (None, None) => return Err(absent()),

@@ -11,7 +11,7 @@ use super::{Call, websocket};
 use crate::failure::{Failure, Outcome};
 use crate::faults::View;
 use crate::kinds::{Kind, RequestTarget};
-use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
+use crate::registry::{Registry, Selection, VERSION_TIMEOUT, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
 use crate::watch::{FrameShape, Watcher};
@@ -102,18 +102,18 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 /// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
-    let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
+    let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
     let reached = match view {
         Some(View::At(stale)) if stale < version => {
             tokio::time::sleep(patience).await;
             stale
         }
         Some(View::Behind(lag)) => {
-            let seen = registry.until_seen(kind, version, lag);
+            let seen = registry.wait_until_visible(kind, version, lag);
             if tokio::time::timeout(patience, seen).await.is_ok() {
                 return Ok(());
             }
-            registry.seen(kind, View::Behind(lag))
+            registry.view_revision(kind, View::Behind(lag))
         }
         _ if registry.db.revision() >= version || registry.db.wait_for(version, patience).await => return Ok(()),
         _ => registry.db.revision(),

@@ -75,7 +75,8 @@ pub(super) fn manager<'a>(
     target: &RequestTarget,
     options: &'a WriteOptions,
 ) -> Writer<'a> {
-    let manager = Writer::new(options, call.user_agent(), registry.clock.now_text()).asking(call.requester.clone());
+    let manager =
+        Writer::new(options, call.user_agent(), registry.clock.now_text()).with_requester(call.requester.clone());
     let path = ResourcePath {
         group: target.kind.group.clone(),
         version: target.kind.version.clone(),
@@ -85,13 +86,13 @@ pub(super) fn manager<'a>(
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &target.name };
-    let manager = manager.creating(auth::authorize(registry.rbac(), &call.requester.user, &create));
+    let manager = manager.with_create_permission(auth::authorize(registry.rbac(), &call.requester.user, &create));
     if target.kind.origin() == Origin::BuiltIn {
         return manager;
     }
     let kinds = registry.kinds();
     let versions = kinds.versions_of(&target.kind.store).map(|kind| kind.api_version());
-    manager.serving(versions.collect())
+    manager.with_served_versions(versions.collect())
 }
 
 /// The kind of a patch, by its media type.

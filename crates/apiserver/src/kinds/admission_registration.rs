@@ -1,4 +1,4 @@
-//! Configurations of webhooks and policies, which are stored and have no effect.
+//! Webhook configurations and admission policies. The server stores them, but they have no effect.
 
 mod policy;
 mod policy_binding;

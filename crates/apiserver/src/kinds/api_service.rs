@@ -11,11 +11,11 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// Under which name they are stored.
+/// The name of the resource.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// Which version of which group one gives to a Service, if it does: its `service`, `group` and `version`.
-pub(crate) fn given_away(stored: &Stored) -> Option<Json> {
+/// Returns `service`, `group` and `version` of an APIService that delegates its version to a Service.
+pub(crate) fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())
 }
@@ -29,7 +29,7 @@ impl Strategy for ApiService {
         true
     }
 
-    // That of the core group ends with its dot.
+    // The name for the core group ends with a dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -54,11 +54,11 @@ impl Strategy for ApiService {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        let told = [
+        let descriptions = [
             ("Service", "The reference to the service that hosts this API endpoint."),
             ("Available", "Whether this service is available."),
         ];
-        table::described("Name, Service, Available, Age", &told)
+        table::described("Name, Service, Available, Age", &descriptions)
     }
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {

@@ -1,4 +1,4 @@
-//! Workloads: what keeps a number of pods alive.
+//! Workloads: kinds that run a number of pods.
 
 mod controller_revision;
 mod daemon_set;
@@ -24,10 +24,10 @@ use super::table::{self, Column, Row};
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldError, FieldErrors};
 
-/// Where the template of the pods stands.
+/// The path of the pod template.
 const TEMPLATE: &str = "/spec/template";
 
-/// The spec, its template filled in.
+/// Sets the defaults of the pod template. Returns the spec.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -36,7 +36,7 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// What all workloads with a structured selector share. `kind` stands in the words for an empty one; of a DaemonSet's, less is asked.
+/// Validates a workload with a structured selector. `kind` is its name in messages. A DaemonSet has weaker rules.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -80,7 +80,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .done()
 }
 
-/// The columns of what keeps a number of pods that are all alike.
+/// The columns of kinds with a number of identical replicas.
 fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }
@@ -105,7 +105,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Numbers that are negative, or greater than that of all replicas.
+/// Reports negative numbers and parts that exceed the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

@@ -1,4 +1,4 @@
-//! Questions of who somebody is.
+//! Authentication reviews.
 
 mod self_subject_review;
 mod token_review;

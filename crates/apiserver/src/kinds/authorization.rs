@@ -1,4 +1,4 @@
-//! Questions of who may do what.
+//! Authorization reviews.
 
 mod access_review;
 mod rules_review;

@@ -1,4 +1,4 @@
-//! Jobs and what makes them on schedule.
+//! Jobs and CronJobs.
 
 mod cron_job;
 mod job;
@@ -14,7 +14,7 @@ use super::core::pod::{pod_template, template_warnings, validate_template};
 use super::warnings;
 use crate::validate::{FieldError, FieldErrors};
 
-/// Of the Job's spec at a pointer, in the object that is named as its pods are.
+/// Returns the warnings for the Job spec at the pointer `spec`.
 fn job_warnings(object: &Json, old: Option<&Json>, spec: &str) -> Vec<String> {
     if old.is_some_and(|old| !warnings::is_new(object, old)) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Reads the table of built-in kinds and gives each kind its rules.
+//! Parses the table of built-in kinds and selects the strategy of each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,18 +16,18 @@ use crate::request::{Subresource, Verb};
 const TABLE: &str = include_str!("builtin.txt");
 
 impl Kinds {
-    /// The built-in kinds alone.
+    /// Returns the built-in kinds.
     pub(crate) fn builtin() -> Self {
         Self::of(kinds(false).map(Arc::new).collect())
     }
 
-    /// The built-in kinds of a server with coordinated leader election.
+    /// Returns the built-in kinds of a server with coordinated leader election.
     pub(crate) fn coordinated() -> Self {
         Self::of(kinds(true).map(Arc::new).collect())
     }
 }
 
-/// Every built-in kind, in the order of discovery, those of coordinated leader election only where that is switched on.
+/// Returns the built-in kinds in the order of discovery. LeaseCandidate is included only with coordinated leader election.
 fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
@@ -69,7 +69,7 @@ fn read(line: &str) -> Option<Kind> {
             generation: says("generation"),
             creates_on_update: says("upsert"),
             needs_version: says("versioned"),
-            answers_deleted: says("returned"),
+            returns_deleted: says("returned"),
             graceful: says("graceful"),
             orphans: says("orphans"),
             transient: says("transient"),
@@ -85,7 +85,7 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// The rules of the built-in kind whose objects are stored under that name, in the version in which they are shown as they are stored.
+/// Returns the strategy of the built-in kind with this store, in the version that is the stored form.
 pub(super) fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {
@@ -142,9 +142,9 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
         ("authentication.k8s.io", _, "TokenReview") => Arc::new(authentication::TokenReview),
         ("authorization.k8s.io", _, "SelfSubjectRulesReview") => Arc::new(authorization::SelfSubjectRulesReview),
         ("authorization.k8s.io", _, "SelfSubjectAccessReview") => {
-            Arc::new(authorization::AccessReview { of_oneself: true })
+            Arc::new(authorization::AccessReview { is_self: true })
         }
-        ("authorization.k8s.io", _, _) => Arc::new(authorization::AccessReview { of_oneself: false }),
+        ("authorization.k8s.io", _, _) => Arc::new(authorization::AccessReview { is_self: false }),
         ("autoscaling", _, "Scale") => Arc::new(scale_body::ScaleBody),
         ("autoscaling", "v1", _) => Arc::new(horizontal_pod_autoscaler::V1),
         ("autoscaling", "v2", _) => Arc::new(horizontal_pod_autoscaler::V2),
@@ -180,7 +180,7 @@ pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strate
     }
 }
 
-/// Reads `name[:verb][=kind]`.
+/// Parses `name[:verb,…][=kind]`.
 fn subresource(text: &str, version: &GroupVersion) -> Option<ServedSubresource> {
     let (path, kind) = text.split_once('=').map_or((text, None), |(path, kind)| (path, Some(kind)));
     let (name, verbs) = path.split_once(':').unwrap_or((path, "get,patch,update"));

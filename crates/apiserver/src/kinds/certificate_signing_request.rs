@@ -1,4 +1,4 @@
-//! `certificates.k8s.io/v1` CertificateSigningRequest: who asks for a certificate is who sends the request, whatever it says.
+//! `certificates.k8s.io/v1` CertificateSigningRequest. The server sets the requesting user, whatever the client sends.
 
 mod conditions;
 mod pkcs10;
@@ -12,14 +12,14 @@ use rustls::server::ParsedCertificate;
 
 use super::reset::Reset;
 use super::table::{self, Column, Row};
-use super::{Context, FurtherRight, Strategy, pem};
+use super::{Context, ExtraPermission, Strategy, pem};
 use crate::failure::{Outcome, quoted};
-use crate::object::{condition, doubles, put_back};
+use crate::object::{condition, duplicates, put_back};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
-/// The purposes that a certificate may be asked for.
+/// The key usages that a request may contain.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -49,7 +49,6 @@ const USAGES: &[&str] = &[
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SHORTEST_CERTIFICATE_SECONDS: i64 = 600;
 
-/// A CertificateSigningRequest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CertificateSigningRequest;
 
@@ -60,13 +59,13 @@ impl Strategy for CertificateSigningRequest {
             for field in ["username", "uid", "groups", "extra"] {
                 spec.unset(field);
             }
-            let said: [(&str, Json, bool); 4] = [
+            let user_fields: [(&str, Json, bool); 4] = [
                 ("username", user.name.as_str().into(), user.name.is_empty()),
                 ("uid", user.uid.as_str().into(), user.uid.is_empty()),
                 ("groups", json!(*user.groups), user.groups.is_empty()),
                 ("extra", json!(user.extra), user.extra.is_empty()),
             ];
-            said.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| spec.set(field, value));
+            user_fields.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| spec.set(field, value));
         }
         object.set("status", Map::new());
     }
@@ -76,7 +75,7 @@ impl Strategy for CertificateSigningRequest {
         match subresource {
             Subresource::None => put_back(new, old, "status"),
             Subresource::Approval => {
-                conditions::date(new, old, &context.time());
+                conditions::set_times(new, old, &context.time());
                 let conditions = new.at("/status/conditions").cloned();
                 put_back(new, old, "status");
                 if let Some(status) = new.member("status") {
@@ -88,7 +87,7 @@ impl Strategy for CertificateSigningRequest {
             }
             _ => {
                 conditions::keep_decisions(new, old);
-                conditions::date(new, old, &context.time());
+                conditions::set_times(new, old, &context.time());
             }
         }
     }
@@ -110,7 +109,7 @@ impl Strategy for CertificateSigningRequest {
         let mut errors = spec_errors(new, old.text("/spec/signerName"));
         errors.extend(conditions::errors(new, Some(old)));
         errors.extend(certificate_error(new).filter(|_| is_new));
-        errors.extend(conditions::changes(new, old, subresource == Subresource::Approval));
+        errors.extend(conditions::change_errors(new, old, subresource == Subresource::Approval));
         let why = match subresource {
             Subresource::Status if had_one => "updates may not modify existing certificate content",
             Subresource::Status => return errors,
@@ -120,8 +119,13 @@ impl Strategy for CertificateSigningRequest {
         errors
     }
 
-    fn further_right(&self, new: &Json, old: Option<&Json>, subresource: Subresource) -> Outcome<Option<FurtherRight>> {
-        signer::further_right(new, old, subresource)
+    fn extra_permission(
+        &self,
+        new: &Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<Option<ExtraPermission>> {
+        signer::extra_permission(new, old, subresource)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -173,7 +177,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// The faults of the spec; of the signer of an old object that is the same, none are told.
+/// Validates the spec. The legacy signer is allowed only if the old object has it.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
@@ -189,7 +193,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
             errors.push(FieldError::unsupported(path(at), usage, USAGES));
         }
     }
-    for (at, double) in doubles(usages.iter()).into_iter().enumerate() {
+    for (at, double) in duplicates(usages.iter()).into_iter().enumerate() {
         errors.extend(double.then(|| FieldError::duplicate(path(at), usages[at])));
     }
     match object.text("/spec/signerName") {
@@ -208,7 +212,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     errors
 }
 
-/// What is wrong with the certificate, if there is one.
+/// Validates the certificate, if there is one.
 fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
     let why = match text.is_empty() {
@@ -236,7 +240,7 @@ fn check_certificates(pem: &[u8]) -> Result<(), String> {
     })
 }
 
-/// What the API says of the columns.
+/// The descriptions of the columns in the API.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "SignerName",
@@ -250,13 +254,13 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Condition", "Conditions applied to the request, such as approval or denial."),
 ];
 
-/// What fuzzing puts a certificate request through.
+/// The entry point of the fuzz target for certificate requests.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
         if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
-            // Either outcome is one.
+            // Only panics are failures.
             let _ = request.check_signature();
         }
     }
@@ -267,9 +271,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_column_says_what_it_is() {
+    fn every_column_has_a_description() {
         let columns = CertificateSigningRequest.columns().expect("columns");
-        let silent: Vec<_> = columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
-        assert_eq!((columns.len(), silent), (6, Vec::new()));
+        let undescribed: Vec<_> =
+            columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
+        assert_eq!((columns.len(), undescribed), (6, Vec::new()));
     }
 }

@@ -1,10 +1,10 @@
-//! A chain of validation rules that collects the faults of one object.
+//! A chain of validation rules that collects the errors of one object.
 
 use pintle_json::Json;
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
-/// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
+/// Collects the validation errors of an object, rule by rule. Field arguments are paths as in the errors, such as `spec.ports`.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     object: &'a Json,
@@ -13,23 +13,23 @@ pub(super) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Of a whole object.
+    /// Checks a whole object.
     pub(super) fn of(object: &'a Json) -> Self {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Of a part of one, whose faults are told at a path.
+    /// Checks a part of an object. `path` is the prefix of its fields in errors.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
     }
 
-    /// There has to be something.
+    /// Requires the field to be present and not empty.
     pub(super) fn required(self, field: &str) -> Self {
         self.required_because(field, "")
     }
 
-    /// There has to be something, for a reason.
+    /// As [`required`](Self::required), with a reason in the error.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));
@@ -37,12 +37,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A number that is there is not negative.
+    /// Rejects negative numbers.
     pub(super) fn not_negative(self, fields: &[&str]) -> Self {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
 
-    /// A number that is there is no less than another.
+    /// Rejects a number below `least`.
     pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
@@ -51,7 +51,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A text that is there and not empty is one of some.
+    /// Requires a string to be one of the known values, unless it is absent or empty.
     pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -61,7 +61,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A text that is there, be it empty, is one of some.
+    /// Requires a value to be one of the known strings, unless it is absent. An empty string is not exempt.
     pub(super) fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -71,12 +71,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// There has to be one of some texts.
+    /// Requires the field to be present and one of the known values.
     pub(super) fn required_one_of(self, field: &str, known: &[&str]) -> Self {
         self.required(field).one_of(field, known)
     }
 
-    /// A number that is there lies between two others, both included.
+    /// Rejects a number outside of `least` to `most`, both inclusive.
     pub(super) fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
         let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
         if let Some(value) = self.value(field).filter(outside) {
@@ -85,12 +85,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A text has to be a name, and to be there.
+    /// Requires the field to be present and a valid name.
     pub(super) fn required_name(self, field: &str, rule: NameRule) -> Self {
         self.required(field).name(field, rule)
     }
 
-    /// A text that is there is a name of labels.
+    /// Requires the field to be a qualified name, in the form of a label key. A missing field is not valid.
     pub(super) fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -99,12 +99,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// What is checked is itself a text, and a name of labels.
+    /// Requires the checked value itself to be a qualified name, in the form of a label key.
     pub(super) fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
 
-    /// The same of any name; the empty text is none.
+    /// Requires the checked value itself to be a valid name and not empty.
     pub(super) fn whole_is(self, rule: NameRule) -> Self {
         self.whole(|text| name_errors(rule, text, false))
     }
@@ -116,7 +116,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A text that is there is a name.
+    /// Requires a string to be a valid name, unless it is absent or empty.
     pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
         let text = self.object.text(&pointer(field));
         if !text.is_empty() {
@@ -127,7 +127,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A fault if something holds; one without a field is of the part itself.
+    /// Adds the error if the condition holds. An error without a field applies to the checked part itself.
     pub(super) fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -140,7 +140,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Each item of a list, with its index.
+    /// Applies the rules to each item of a list, with its index. Stops when the limit of errors is reached.
     pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
@@ -153,7 +153,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A part that is there.
+    /// Applies the rules to a part, if it is present.
     pub(super) fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         if self.object.has(&pointer(field))
             && let Some(part) = self.value(field)
@@ -163,7 +163,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// A part, be it there or not.
+    /// Applies the rules to a part. They see null if it is missing.
     pub(super) fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);
@@ -171,18 +171,18 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Faults found elsewhere, with their whole paths.
+    /// Adds errors from elsewhere. Their paths must be complete.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
     }
 
-    /// What is being checked.
+    /// Returns the checked value.
     pub(super) fn object(&self) -> &'a Json {
         self.object
     }
 
-    /// All faults found.
+    /// Returns all errors.
     pub(super) fn done(self) -> FieldErrors {
         self.errors
     }
@@ -191,13 +191,13 @@ impl<'a> Check<'a> {
         self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
-    /// Where a field of what is checked is told.
+    /// Returns the full path of a field.
     pub(super) fn path(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 }
 
-/// A fault for each of these fields that changed.
+/// Returns an error for each field that has changed.
 pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

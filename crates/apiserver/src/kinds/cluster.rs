@@ -1,4 +1,4 @@
-//! What the rules of a kind may look at.
+//! The data that strategies can read in addition to the object: time, user and other objects.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use pintle_json::Json;
 use super::GroupResource;
 use crate::request::user::User;
 
-/// What a rule may look at besides the object itself.
+/// The data that a strategy can read in addition to the object.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    /// The server's time.
+    /// The current time of the server.
     pub(crate) now: Timestamp,
-    /// The other objects.
+    /// The stored objects.
     pub(crate) cluster: &'a dyn Cluster,
-    /// Who asks.
+    /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the object came with labels of its own. Of others, some kinds take those of their template.
+    /// Whether the request sets labels. If not, some kinds copy the labels of their template.
     pub(crate) labelled: bool,
 }
 
 impl Context<'_> {
-    /// The time as metadata carry it: RFC 3339 in whole seconds.
+    /// Formats the current time as in metadata: RFC 3339 in whole seconds.
     pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
-/// A reading view of all stored objects, in their stored form.
+/// A read-only view of all objects, in their stored form.
 pub(crate) trait Cluster {
-    /// One object; `namespace` is empty for cluster-scoped ones.
+    /// Returns an object. `namespace` is empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
-    /// All objects of one namespace, or of all.
+    /// Returns all objects of one namespace, or of all namespaces.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
+    /// Returns the key of the object that holds a unique value, such as an address. The key is `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

@@ -41,10 +41,10 @@ use crate::object::set_metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
-/// The annotation that named the storage class before there was a field.
+/// The annotation for the storage class that preceded the field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The ways in which a volume is used, of a claim or of a volume that persists.
+/// Validates the access modes of a volume or a claim.
 fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let field = format!("{path}.accessModes");
@@ -61,7 +61,7 @@ fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Adds a finalizer that is not there yet.
+/// Adds a finalizer unless the object already has it.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
@@ -70,7 +70,7 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     }
 }
 
-/// The phase of a volume or of a claim about which nobody has said anything yet.
+/// Sets the default phase of a volume or a claim.
 fn default_phase(object: &mut Json) {
     if let Some(status) = object.member("status")
         && status.text("/phase").is_empty()
@@ -83,7 +83,7 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
     object[key].as_object().into_iter().flat_map(|members| members.keys())
 }
 
-/// The keys of data become names of files.
+/// Validates the keys of data, which become file names.
 fn key_errors(object: &Json, member: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for key in members(object, member) {

@@ -1,11 +1,11 @@
-//! Classes that objects get which name none.
+//! Default classes of objects that name no class.
 
 use std::cmp::Reverse;
 
 use super::{Cluster, GroupResource};
 use crate::object::metadata;
 
-/// The name of the class that one of the annotations makes the default; of several, that of the newest.
+/// Returns the name of the class that one of the annotations marks as the default. The newest class wins.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

@@ -1,4 +1,4 @@
-//! What `resource.k8s.io` has: devices, and claims to them.
+//! The kinds of `resource.k8s.io`: devices and claims to them.
 
 mod device_class;
 mod resource_claim;
@@ -6,7 +6,7 @@ mod resource_slice;
 
 use pintle_json::Json;
 
-/// Fills in how many devices each request of a claim is about.
+/// Sets the default allocation mode and count of each request.
 fn claim_defaults(spec: &mut Json) {
     let Some(devices) = spec.get_mut("devices") else { return };
     for request in devices.items_mut("requests") {

@@ -1,4 +1,4 @@
-//! Which fields of a kind can be selected, and what they say.
+//! Field selectors: the selectable fields of a kind and their values.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use pintle_meta::FieldSelector;
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
-/// What can be selected of an object that is about to be stored, in the order of its kind: of those that are shown as they are
-/// stored.
+/// Returns the selectable fields of an object, for the index of the store. They are in the order of `field_labels`. Empty if no
+/// built-in kind has this stored form.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// What of an object that is about to be stored no other object may have as well.
+/// Returns the values of an object that must be unique in the cluster, for the index of the store.
 pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
 
-/// Whether what can be selected of the kind's objects is kept with each.
+/// Whether the store indexes the selectable fields of the kind.
 fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// The one value that a selector asks for of a field that is kept with each object, and the place of that field.
+/// Returns the index and the value of an indexed field that the selector requires to be equal to one value.
 pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -36,7 +36,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Whether an object, as the kind shows it, fulfils a selector of fields.
+/// Whether the object matches the field selector in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -45,8 +45,8 @@ pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Sto
     })
 }
 
-/// A field of an object as the kind shows it. Where that is as it is stored, all that can be selected is kept: from the write on, or
-/// read when somebody first asks.
+/// Returns a field of an object in the version of the kind. If the object needs no conversion, its selectable fields are cached: at the
+/// write or on first use.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {
@@ -67,7 +67,7 @@ fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     kept.map_or_else(|| read(&[label]).swap_remove(0).into(), Cow::Borrowed)
 }
 
-/// Why the kind does not serve a selector: the first label that it does not have.
+/// Returns the error for the first field label that the kind does not support.
 pub(crate) fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<String> {
     let labels = kind.strategy.field_labels();
     let known = |label: &str| match label {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// What a selector makes of a pod, or the error.
+    /// Checks the result of a selector for a pod-like object, or its error.
     #[track_caller]
     fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
         let kinds = Kinds::builtin();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_selected_as_the_kind_shows_them() {
+    fn field_selectors_match_the_fields_of_a_kind() {
         for (selector, expected) in [
             ("", true),
             (",,=,==", true),
@@ -123,9 +123,9 @@ mod tests {
         }
     }
 
-    /// A field is looked up in as much of an object as the kind says that it needs.
+    /// The partial object of `field_paths` gives the same fields as the whole object.
     #[test]
-    fn a_field_is_as_it_is_in_the_whole_object() {
+    fn field_paths_cover_the_fields_of_each_kind() {
         let kinds = Kinds::builtin();
         let object = json!({
             "metadata": {"name": "a", "namespace": "n"},
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_from_the_write_on_is_what_would_be_read_of_the_stored_object() {
+    fn indexed_fields_equal_the_fields_of_the_stored_object() {
         let kinds = Kinds::builtin();
         let object = json!({
             "metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x", "hostNetwork": true}, "type": "t",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_not_kept_or_not_asked_to_be_equal_finds_nobody() {
+    fn index_serves_only_equality_of_indexed_fields() {
         let kinds = Kinds::builtin();
         for (plural, selector, expected) in [
             ("pods", "spec.nodeName=x", Some("x")),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_field_that_a_kind_does_not_have_is_named() {
+    fn first_unknown_field_label_is_reported() {
         for (plural, selector, expected) in [
             ("pods", "spec.foo=1", "field label not supported: spec.foo"),
             ("pods", "z=1,metadata.name =a", "field label not supported: metadata.name "),

@@ -1,4 +1,4 @@
-//! What steers the flow of requests, of which this server has one.
+//! API priority and fairness. The server stores these objects but has only one flow of requests.
 
 mod flow_schema;
 mod priority_level;
@@ -10,7 +10,7 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// The fault of a spec that is not the one which every cluster has under that name, but for what `aside` says.
-fn not_fixed(name: &str, spec: &Json, aside: &str) -> FieldError {
+/// Returns the error for a changed spec of a mandatory object. `aside` names the fields that may change.
+fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -1,5 +1,4 @@
-//! HorizontalPodAutoscaler: one stored form, that of `autoscaling/v2`, and an older view of it that keeps in annotations what it has no fields
-//! for.
+//! HorizontalPodAutoscaler. The stored form is `autoscaling/v2`. `autoscaling/v1` is a view that keeps the fields it lacks in annotations.
 
 mod conversion;
 mod metric_fields;
@@ -31,7 +30,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // They are for the older version alone.
+        // These annotations exist only in v1.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -97,7 +96,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // What the annotations say is taken at its word, and written again as the server writes it.
+        // Reads the annotations and writes them again in the server's format.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
@@ -157,7 +156,7 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// What an autoscaler looks at: now, and as it should be.
+/// Returns the current and target values of the metrics for the table.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

@@ -1,4 +1,4 @@
-//! All kinds that are served.
+//! [`Kinds`]: the registry of served kinds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -9,30 +9,30 @@ use pintle_meta::GroupVersion;
 use super::{GroupResource, Kind, Routing, Strategy};
 use crate::shared_map::SharedMap;
 
-/// All kinds that are served.
+/// The registry of served kinds.
 ///
-/// A reader keeps one state of them while definitions come and go: a clone costs nothing, and shares with what is made of it whatever
-/// has not changed. What is looked for is found by its name, however many there are.
+/// A clone is a cheap snapshot that later changes do not affect. It shares all unchanged parts with the original. Lookups by name take
+/// logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    /// Those that are built in, and their groups, in the order of discovery.
+    /// The built-in kinds, in the order of discovery.
     builtin: Arc<[Arc<Kind>]>,
     builtin_groups: Arc<[Arc<str>]>,
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. It is another one as soon as one of them is.
+/// The kinds of one group. A change of the group replaces its `Arc`, so pointer equality means that nothing has changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// As its first kind has it: a group that is built in stays as it is, whatever definitions add to it.
+    /// The routing of the first kind. Custom resources do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
-    /// Those that are built in first.
+    /// Built-in kinds come first.
     by_plural: SharedMap<Arc<[Arc<Kind>]>>,
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. It is another one as soon as one of them is.
+/// The kinds of one version of a group. A change of the version replaces its `Arc`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VersionKinds {
     is_built_in: bool,
@@ -40,7 +40,7 @@ pub(crate) struct VersionKinds {
 }
 
 impl Kinds {
-    /// Of those that are built in.
+    /// Creates a registry of built-in kinds.
     pub(super) fn of(builtin: Arc<[Arc<Kind>]>) -> Self {
         let (mut names, mut made) = (Vec::<Arc<str>>::new(), HashMap::<&str, Group>::new());
         for kind in &*builtin {
@@ -55,26 +55,26 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// The same, where a kind has rules that are not of this module.
-    pub(crate) fn ruled(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
-        let ruled = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
+    /// Replaces the strategy of a built-in kind, for strategies that are defined outside of this module.
+    pub(crate) fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
+        let replaced = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
             true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
             false => known.clone(),
         };
-        Self::of(self.builtin.iter().map(ruled).collect())
+        Self::of(self.builtin.iter().map(replaced).collect())
     }
 
-    /// The kind behind a path.
+    /// Returns the kind for a URL path.
     pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.version(group, version)?.resource(plural)
     }
 
-    /// The kind that an object calls itself.
+    /// Returns the kind for the `apiVersion` and `kind` of an object.
     pub(crate) fn kind(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Kind>> {
         self.group(group)?.by_kind.get(name)?.iter().find(|kind| kind.version == version)
     }
 
-    /// A kind in its preferred version; of a built-in kind, none that a definition has added.
+    /// Returns the preferred version of a kind. Built-in kinds win over custom resources.
     pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
             kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
@@ -83,25 +83,25 @@ impl Kinds {
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
-    /// A set of stored objects, as its preferred version shows it.
+    /// Returns the preferred version of the kind with this store.
     pub(crate) fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
         self.versions_of(store).next()
     }
 
-    /// A set of stored objects, as each version of its own group shows it.
+    /// Returns all versions of the kind with this store, in the group of the store.
     pub(crate) fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // What stands before the plural says whether a definition has made it.
+        // Stores of custom resources have a prefix before the plural.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
-    /// All kinds: the built-in ones, then the custom ones by group.
+    /// Returns all kinds: the built-in ones, then the custom ones by group.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
 
-    /// The groups in the order of discovery.
+    /// Returns the groups in the order of discovery.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &Arc<Group>)> {
         let builtin = self.builtin_groups.iter().filter_map(|name| Some((&**name, self.groups.get(name)?)));
         builtin.chain(self.groups.iter().filter(|(_, group)| !group.is_built_in()))
@@ -111,7 +111,7 @@ impl Kinds {
         self.groups.get(name)
     }
 
-    /// The versions of all groups, by name.
+    /// Returns the versions of all groups, sorted by name.
     pub(crate) fn versions(&self) -> impl Iterator<Item = (GroupVersion, &Arc<VersionKinds>)> {
         self.groups.iter().flat_map(|(name, group)| {
             group.versions().map(move |(version, kinds)| (GroupVersion::new(name, version), kinds))
@@ -122,18 +122,18 @@ impl Kinds {
         self.group(group)?.version(version)
     }
 
-    /// How a group is routed, if it is served.
+    /// Returns how the paths of a group are routed, if the group is served.
     pub(crate) fn routing(&self, group: &str) -> Option<Routing> {
         self.group(group)?.routing
     }
 
-    /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
+    /// Whether the version is built in. Custom resources of such a version are not served, because its paths are taken.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
-    /// built in stay as they are, and what is of another group or plural is not taken.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes it. Ignores kinds of built-in versions and kinds of another
+    /// group or plural.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -153,7 +153,7 @@ impl Kinds {
 }
 
 impl Group {
-    /// Its versions by name.
+    /// Returns the versions, sorted by name.
     pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &Arc<VersionKinds>)> {
         self.versions.iter()
     }
@@ -162,7 +162,7 @@ impl Group {
         self.versions.get(name)
     }
 
-    /// Its versions, the preferred one first.
+    /// Returns the versions, the preferred one first.
     pub(crate) fn preferred(&self) -> Vec<(&str, &Arc<VersionKinds>)> {
         let mut versions: Vec<_> = self.versions().collect();
         versions.sort_by(|(a, _), (b, _)| compare_versions(a, b));
@@ -224,13 +224,14 @@ impl VersionKinds {
         self.by_plural.get(plural)
     }
 
-    /// By plural.
+    /// Returns the kinds, sorted by plural.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.by_plural.iter().map(|(_, kind)| kind)
     }
 }
 
-/// Orders versions as discovery does: stable before beta before alpha, the higher number first, what is no version last, by name.
+/// Orders versions as discovery does: stable before beta before alpha, higher numbers first. Names that are not versions come last,
+/// alphabetically.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -240,7 +241,7 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, then major and minor numbers, the best smallest.
+/// Returns a key that sorts preferred versions first: stability, then major and minor number. `None` if the name is not a version.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -263,8 +264,8 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// The groups that are not those of `old`, and how many nodes and parts of all there is `old` has not.
-        pub(crate) fn made_since(&self, old: &Self) -> (Vec<&str>, usize) {
+        /// Returns the groups that differ from `old`, and the number of nodes that are not shared with `old`.
+        pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {
                 made += self.builtin.len();
@@ -288,11 +289,11 @@ mod tests {
     }
 
     fn widgets(group: &str, kind: &str) -> Kind {
-        Kind { plural: "widgets".into(), ..Kind::of_bodies(group, "v1", kind) }
+        Kind { plural: "widgets".into(), ..Kind::body_only(group, "v1", kind) }
     }
 
     #[test]
-    fn each_custom_resource_comes_and_goes_at_its_own_cost() {
+    fn replacing_custom_resources_takes_linear_time() {
         let come_and_go = |count: usize| {
             let mut kinds = Kinds::builtin();
             let resource = |at: usize| GroupResource::new(format!("g{at}.com"), "widgets");
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_found_by_none_of_its_names() {
+    fn replaced_kind_is_removed_from_all_indexes() {
         let (mut kinds, before) = (Kinds::builtin(), Kinds::builtin().kinds().count());
         let resource = GroupResource::new("a.com", "widgets");
         kinds.replace_custom(&resource, vec![widgets("a.com", "Old")]);
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_definition_adds_to_a_built_in_group_comes_and_goes_and_leaves_the_built_in_kinds() {
+    fn custom_resource_does_not_replace_built_in_kinds() {
         let (mut kinds, before) = (Kinds::builtin(), Kinds::builtin());
         let resource = GroupResource::new("apps", "deployments");
         let version = |version: &str| Kind { version: version.into(), ..Kind::clone(&kinds_of(&before, "Deployment")) };
@@ -334,7 +335,7 @@ mod tests {
             (kinds.kinds().count(), kinds.routing("apps")),
             (before.kinds().count() + 1, before.routing("apps"))
         );
-        assert!(kinds.resource("apps", "v1", "widgets").is_none(), "it is of another resource");
+        assert!(kinds.resource("apps", "v1", "widgets").is_none(), "it belongs to another resource");
         assert!(kinds.groups().map(|(name, _)| name).eq(before.groups().map(|(name, _)| name)));
         kinds.replace_custom(&resource, Vec::new());
         assert!(kinds.version("apps", "v2").is_none() && kinds.resource("apps", "v1", "deployments").is_some());

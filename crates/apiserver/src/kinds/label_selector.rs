@@ -1,11 +1,11 @@
-//! Structured selectors of labels, wherever a kind has one.
+//! Validation of structured label selectors.
 
 use pintle_json::Json;
 
 use super::check::Check;
 use crate::validate::{FieldError, FieldErrors, label_key_faults, label_value_faults};
 
-/// The faults of a structured selector.
+/// Validates a structured label selector.
 pub(super) fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in selector.members("/matchLabels") {

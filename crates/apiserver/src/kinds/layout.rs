@@ -1,4 +1,4 @@
-//! How objects of a kind are laid out, and what follows from it.
+//! The representation of objects in kube-apiserver, and the behaviour that follows from it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use pintle_schema::Schema;
 use super::Kind;
 use crate::store::Order;
 
-/// How a real server holds the objects of a kind.
+/// How kube-apiserver represents the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// As types of Go, whose fields are declared.
+    /// As Go structs with declared fields. All built-in kinds have these.
     Declared,
-    /// As maps, whose members nothing but a schema says anything of.
+    /// As unstructured maps. Custom resources have these.
     Free,
 }
 
@@ -22,32 +22,32 @@ impl Kind {
         self.strategy.layout() == Layout::Declared
     }
 
-    /// The order in which its objects have their members where they are stored and served.
+    /// The order of the members in stored and served objects.
     pub(crate) fn order(&self) -> Order {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }
 
-    /// Whether its objects have a form in protobuf.
+    /// Whether objects have a protobuf encoding.
     pub(crate) fn has_protobuf(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether its objects take patches that know the keys of lists.
+    /// Whether the kind supports strategic merge patches.
     pub(crate) fn takes_strategic_patches(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether its objects have to say themselves what they are. Others are known by the path that they came by.
+    /// Whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Whether lists say of each object what it is, and of themselves that they do not go on.
+    /// Whether list items contain `apiVersion` and `kind`, and the list an empty `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// The types of its fields; none for a kind that the server makes up.
+    /// Returns the schema. `None` for a kind that the server computes.
     pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -56,14 +56,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Brings an object into the form in which Go writes it.
+    /// Formats an object as Go does.
     pub(crate) fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// What Go writes of an object in which nothing is set.
+    /// Returns what Go writes for an object without any field set.
     pub(crate) fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

@@ -7,18 +7,18 @@ use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The strategy that Kubernetes has built in.
+/// The built-in strategy of coordinated leader election.
 pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// `coordination.k8s.io/v1` Lease.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Lease {
-    /// Whether leases are given to candidates. Else new ones have no strategy and no preferred holder.
+    /// Whether coordinated leader election is enabled. If not, new leases cannot have a strategy or a preferred holder.
     pub(in crate::kinds) coordinated: bool,
 }
 
 impl Lease {
-    /// Takes away what a lease did not have before.
+    /// Removes the fields of coordinated leader election that the old lease did not have, if it is disabled.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));
@@ -68,7 +68,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Its path names the field twice, as in Kubernetes.
+/// Validates the strategy. The field path repeats the name, as in Kubernetes.
 pub(in crate::kinds) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

@@ -1,4 +1,4 @@
-//! LeaseCandidate, which only servers with coordinated leader election have.
+//! LeaseCandidate. It is served only with coordinated leader election.
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use crate::kinds::Strategy;
@@ -75,7 +75,7 @@ impl Strategy for LeaseCandidate {
     }
 }
 
-/// A semantic version whose numbers Go's library can hold.
+/// Parses a semantic version. Numbers must fit into 64 bits, as in Go's library.
 fn version(text: &str) -> Option<Version> {
     let version = Version::parse(text).ok()?;
     let fits = |subresource: &str| {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_says_what_it_stands_for_and_what_it_is() {
+    fn candidate_needs_lease_valid_versions_and_strategy() {
         let full = json!({"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0",
             "strategy": "OldestEmulationVersion"});
         assert!(candidate_errors(full).is_empty());
@@ -138,9 +138,9 @@ mod tests {
                 "spec.strategy.strategy: Unsupported value: \"x\": supported values: \"OldestEmulationVersion\"",
             ]
         );
-        let silent = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
+        let incomplete = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
         assert_eq!(
-            candidate_errors(silent),
+            candidate_errors(incomplete),
             [
                 "spec.binaryVersion: Invalid value: \"1.34\": must be a valid semantic version",
                 "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_never_stands_for_another_lease() {
+    fn lease_name_of_a_candidate_is_immutable() {
         let candidate =
             |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
         assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Subresource::None).is_empty());
         let errors = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Subresource::None);
-        let [error] = &errors.into_iter().collect::<Vec<_>>()[..] else { panic!("not one fault") };
+        let [error] = &errors.into_iter().collect::<Vec<_>>()[..] else { panic!("expected one error") };
         assert!(error.message.ends_with("field is immutable"), "{error:?}");
     }
 }

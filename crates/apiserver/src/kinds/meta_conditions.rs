@@ -1,9 +1,9 @@
-//! Validates conditions of the form that newer kinds share, `meta/v1` Condition.
+//! Validates lists of `meta/v1` Condition.
 
 use pintle_json::Json;
 
 use super::check::Check;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const REASON_AT_MOST: usize = 1024;
@@ -12,17 +12,17 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
                       '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
                       'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// The faults of the conditions in a list of an object.
+/// Validates the conditions in a list of an object.
 pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
     let pointer = format!("/{}", field.replace('.', "/"));
     let types: Vec<_> = object.list(&pointer).map(|condition| condition.text("/type")).collect();
-    let doubles = doubles(types.iter());
+    let duplicates = duplicates(types.iter());
     let check = Check::of(object).each(field, |condition, at| {
         let object = condition.object();
         let (status, reason) = (object.text("/status"), object.text("/reason"));
         let generation = object.integer("/observedGeneration").unwrap_or(0);
         condition
-            .refuse(doubles[at], || FieldError::duplicate("type", &types[at].into()))
+            .refuse(duplicates[at], || FieldError::duplicate("type", &types[at].into()))
             .qualified("type")
             .refuse(!["False", "True", "Unknown"].contains(&status), || {
                 FieldError::unsupported("status", &status.into(), &["False", "True", "Unknown"])
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_of_a_condition_is_checked() {
+    fn all_fields_of_a_condition_are_validated() {
         let good =
             json!({"type": "A", "status": "True", "reason": "R:a", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let errors = |conditions: Json| -> Vec<String> {

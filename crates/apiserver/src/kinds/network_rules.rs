@@ -1,4 +1,4 @@
-//! What is said of ports and addresses, whatever kind has them.
+//! Validation of ports and addresses that several kinds share.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,17 +7,16 @@ use pintle_json::Json;
 use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// The protocols of ports.
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Whether the object tells with the address where this very server is: it listens on the loopback interface alone.
-pub(super) fn is_of_this_server(object: &Json, address: &str) -> bool {
+/// Whether this is the address of this server in the endpoints of `default/kubernetes`. The server listens only on loopback.
+pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Addresses that no endpoint has.
+/// Reports addresses that endpoints must not have.
 pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     let ip: IpAddr = address.parse().ok()?;
     let link_local = match ip {
@@ -33,12 +32,12 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid_text(path, address, why))
 }
 
-/// Whether a text is a range of addresses.
+/// Whether a text is a valid CIDR.
 pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }
 
-/// Why a text is no range of addresses as kube-apiserver takes new ones.
+/// Validates a CIDR with the strict rules of kube-apiserver for new values.
 pub(super) fn cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let error = |why| Some(FieldError::invalid_text(field, range, why));
@@ -65,7 +64,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// An address, whose numbers may have zeros in front if it is one of IPv4.
+/// Parses an IP address. The numbers of an IPv4 address may have leading zeros.
 fn sloppy(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -76,7 +75,7 @@ fn sloppy(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Why a text is no domain of at least two labels. A dot may end it.
+/// Validates a domain name with at least two labels. It may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));
@@ -93,7 +92,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Why a text is no address as it is written canonically.
+/// Validates an IP address, which must be in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -102,8 +101,8 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// The faults of the addresses that a load balancer has given, as a status tells them. Those that were there before are let pass.
-pub(super) fn balanced_address_errors(new: &Json, old: &Json) -> FieldErrors {
+/// Validates the ingress addresses in a load balancer status. Addresses that the old status has are valid.
+pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
     let mut errors = FieldErrors::default();
@@ -126,7 +125,7 @@ pub(super) fn balanced_address_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Of a Service, each address says how it is reached; an Ingress knows nothing of that.
+/// Validates the `ipMode` of an ingress address. Only Services have this field.
 fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     const MODES: &[&str] = &["Proxy", "VIP"];
     if object.text("/kind") != "Service" {
@@ -143,7 +142,7 @@ fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     }
 }
 
-/// Why a text is no address as kube-apiserver takes new ones.
+/// Validates an IP address with the strict rules of kube-apiserver for new values.
 pub(super) fn ip_errors(address: &str, field: &str) -> Option<FieldError> {
     let why = match (sloppy(address), address.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_ranges_are_read_strictly() {
+    fn addresses_and_cidrs_are_parsed_strictly() {
         let why = |error: Option<FieldError>| {
             error.map(|error| error.message.rsplit(": ").next().unwrap_or_default().to_owned())
         };

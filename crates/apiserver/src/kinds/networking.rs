@@ -1,4 +1,4 @@
-//! Ingress, NetworkPolicy, EndpointSlice.
+//! The kinds of `networking.k8s.io` and `discovery.k8s.io`.
 
 mod endpoint_slice;
 mod ingress;

@@ -1,4 +1,4 @@
-//! What makes the metadata of an object invalid.
+//! Validation of object metadata.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const MANAGER_AT_MOST: usize = 128;
 const SUBRESOURCE_AT_MOST: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// An object must call itself what it is; where its path says it, decoding has seen to it.
+/// Fails unless the object has the `apiVersion` and `kind` of its kind. Checks only kinds whose bodies must contain them.
 pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     }
 }
 
-/// The faults of a new object's metadata.
+/// Validates the metadata of a new object.
 pub(crate) fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
@@ -54,7 +54,7 @@ pub(crate) fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// The faults of the metadata of an object that stands in another, which need not have a name.
+/// Validates the metadata of an embedded object, which needs no name.
 pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -63,20 +63,20 @@ pub(crate) fn embedded_errors(metadata: &Map) -> FieldErrors {
         errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.namespace", namespace, why)));
     }
     errors.extend(common(metadata));
-    errors.extend(finalizers(PlainFinalizers::Taken, metadata));
+    errors.extend(finalizers(PlainFinalizers::Accepted, metadata));
     errors
 }
 
-/// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
-/// against it by the generic code, and again by the rules of its kind.
-pub(crate) fn errors_of_change(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+/// Validates the metadata of an updated object. Errors repeat as often as in kube-apiserver, which checks metadata in the generic code
+/// and again in the rules of the kind.
+pub(crate) fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes: FieldErrors = [update(&new, &old), common(&new)].into_iter().flatten().collect();
     let plain = kind.strategy.plain_finalizers();
     let whole = || contents(kind, &new);
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
-    let generic = [common(&new), qualified(&new), together(&new), changes.clone()];
+    let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
     let checks =
         if subresource == Subresource::None { kind.strategy.metadata_checks() } else { MetadataChecks::Update };
     let of_kind = match checks {
@@ -89,27 +89,27 @@ pub(crate) fn errors_of_change(kind: &Kind, new: &Json, old: &Json, subresource:
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// Which checks of the metadata the rules for updates of a kind repeat, after those that hold for any object.
+/// The metadata checks that the update validation of a kind repeats, after the generic checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataChecks {
-    /// Those for an update.
+    /// The checks for updates.
     Update,
-    /// Those for a new object.
+    /// The checks for new objects.
     Whole,
-    /// Those for an update, then those for a new object.
+    /// The checks for updates, then those for new objects.
     UpdateThenWhole,
-    /// Those for a new object, then those for an update.
+    /// The checks for new objects, then those for updates.
     WholeThenUpdate,
-    /// Those for a new object, twice.
+    /// The checks for new objects, twice.
     WholeTwice,
 }
 
-/// What to warn of in valid metadata: finalizers that `old` does not have.
+/// Returns warnings about unqualified finalizers that `old` does not have.
 pub(crate) fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();
-    let is_warned_of = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::WarnedOf;
-    let names = finalizers.iter().filter_map(Json::as_str).filter(|name| !known.contains(name)).filter(is_warned_of);
+    let causes_warning = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Warned;
+    let names = finalizers.iter().filter_map(Json::as_str).filter(|name| !known.contains(name)).filter(causes_warning);
     names
         .map(|name| {
             let path = if name.contains('.') { " including a path (/)" } else { "" };
@@ -144,7 +144,7 @@ fn contents(kind: &Kind, metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Labels, annotations, owners and managers.
+/// Validates labels, annotations, owner references and managed fields.
 fn common(metadata: &Map) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in entries(metadata, "labels") {
@@ -221,14 +221,14 @@ fn is_plain(finalizer: &str) -> bool {
 }
 
 fn finalizers(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
-    [qualified(metadata), together(metadata), standard(plain, metadata)].into_iter().flatten().collect()
+    [qualified(metadata), exclusive(metadata), standard(plain, metadata)].into_iter().flatten().collect()
 }
 
 fn finalizer_names(metadata: &Map) -> impl Iterator<Item = &str> {
     metadata["finalizers"].as_array().into_iter().flatten().filter_map(Json::as_str)
 }
 
-/// Finalizers that are no qualified names.
+/// Reports finalizers that are not qualified names.
 fn qualified(metadata: &Map) -> FieldErrors {
     let errors = finalizer_names(metadata).flat_map(|name| {
         let why = qualified_name_faults(name);
@@ -237,9 +237,9 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Finalizers without a domain that are not of Kubernetes itself.
+/// Reports finalizers without a domain that are not standard.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
-    if plain != PlainFinalizers::Refused {
+    if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();
     }
     let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -247,8 +247,8 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Finalizers that exclude each other.
-fn together(metadata: &Map) -> FieldErrors {
+/// Reports finalizers that exclude each other.
+fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {
         return FieldErrors::default();

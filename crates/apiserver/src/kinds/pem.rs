@@ -1,9 +1,8 @@
-//! PEM blocks, as Go reads them: what stands around them is skipped, and so is a block that is broken.
+//! Parses PEM blocks as Go does. Text between blocks and broken blocks are skipped.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// One block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) label: String,
@@ -11,11 +10,11 @@ pub(super) struct Block {
     pub(super) content: Vec<u8>,
 }
 
-/// The blocks of a text, in order.
+/// Returns the blocks in order.
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The block that has begun last, and whether its headers have ended. One that begins within another breaks that.
+    // The last block that began, and whether its body has begun. Another BEGIN line discards it.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_no_block() {
+    fn broken_blocks_are_skipped() {
         for text in [
             "",
             "-----BEGIN A-----\nAQID\n",
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_an_end_hides_no_other() {
+    fn unterminated_block_does_not_hide_the_next_one() {
         let text = "-----BEGIN A-----\nAQID\n-----BEGIN B-----\nBA==\n-----END B-----\n-----BEGIN C-----\n";
         let labels: Vec<_> = blocks(text.as_bytes()).into_iter().map(|block| block.label).collect();
         assert_eq!(labels, ["B"]);

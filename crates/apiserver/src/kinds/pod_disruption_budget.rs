@@ -2,10 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
+use crate::kinds::int_or_percent::bounded_share_errors;
 use crate::kinds::label_selector::selector_errors;
 use crate::kinds::meta_conditions::condition_errors;
 use crate::kinds::posting::PostingStep;
-use crate::kinds::shares::bounded_share_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, RequestTarget, Strategy};
 use crate::object::{condition, metadata, set_condition, text};
@@ -83,17 +83,17 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// What the budget that a pod belongs to says of its going.
+/// The effect of a disruption budget on an eviction.
 pub(super) enum Disruption {
-    /// It belongs to none.
-    Unbudgeted,
-    /// For as long as it is not ready, it may go and leave the budget as it is.
-    Spared,
+    /// No budget selects the pod.
+    NoBudget,
+    /// The pod is not ready, and the budget allows evicting it without charge.
+    Exempt,
     /// This step takes one disruption from the budget.
     Charged(PostingStep),
 }
 
-/// What is to be done for a pod to go.
+/// Finds the budget of a pod and its effect on the eviction.
 pub(super) fn disruption(
     context: &Context<'_>,
     pod_at: &RequestTarget,
@@ -103,9 +103,9 @@ pub(super) fn disruption(
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = pod_at.namespace.clone();
     let budgets = context.cluster.objects(&resource, Some(&namespace));
-    let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
-    let budget = match mine[..] {
-        [] => return Ok(Disruption::Unbudgeted),
+    let matching: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
+    let budget = match matching[..] {
+        [] => return Ok(Disruption::NoBudget),
         [budget] => budget,
         _ => {
             let why =
@@ -117,7 +117,7 @@ pub(super) fn disruption(
         let policy = budget.text("/spec/unhealthyPodEvictionPolicy");
         let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
         if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
-            return Ok(Disruption::Spared);
+            return Ok(Disruption::Exempt);
         }
     }
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
@@ -126,12 +126,12 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostingStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
+/// Whether the selector of the budget selects the pod. A missing selector selects nothing, an empty one everything.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Notes that a pod is disrupted, if one may be.
+/// Takes one disruption from the budget and records the pod. Fails if the budget allows none.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const DISRUPTED_AT_MOST: usize = 2_000;
     let name = metadata::name(budget);
@@ -154,7 +154,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // While more are allowed, the condition is left to the controller.
+    // kube-apiserver changes the condition only when no more disruptions are allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});
@@ -168,15 +168,15 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// Why a budget allows no disruption.
+/// Returns why the budget allows no disruption.
 fn not_allowed(budget: &Json) -> String {
     let name = metadata::name(budget);
-    let told = condition(budget, DISRUPTION_ALLOWED)
+    let blocked = condition(budget, DISRUPTION_ALLOWED)
         .filter(|condition| condition.text("/status") == "False" && !condition.text("/message").is_empty())
         .map(|condition| (condition.text("/reason"), condition.text("/message")));
     let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
     let currently = format!("The disruption budget {name} does not allow evicting pods currently");
-    match told {
+    match blocked {
         Some(("SyncFailed", message)) => format!("{currently} because it failed sync: {message}"),
         _ if healthy <= desired => {
             format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")

@@ -1,4 +1,4 @@
-//! What is posted to be done, and not to be stored: a binding, an eviction, a question of who may do what.
+//! POST requests that perform an action or answer a question and store no object: bindings, evictions, access reviews.
 
 use std::sync::Arc;
 
@@ -12,65 +12,65 @@ use crate::request::options::DeleteOptions;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
 
-/// What is posted to a kind of which nothing is stored, or to a path below an object.
+/// The handler of a POST to a kind that is not stored, or to a subresource.
 pub(crate) trait Posting: Sync {
-    /// The kind of a body that says to be of that version.
+    /// Returns the kind of a body with this `apiVersion`.
     fn body(&self, target: &RequestTarget, _api_version: &str) -> Arc<Kind> {
         target.kind.clone()
     }
 
-    /// Fills in what was left out.
+    /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Fails if what was sent is wrong whatever else there is, so that admission is not asked about it.
-    fn check(&self, _context: &Context<'_>, _place: &RequestTarget, _sent: &Json) -> Outcome<()> {
+    /// Validates the body without other objects. Runs before admission, so admission never sees an invalid body.
+    fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
-    /// What is to be done for what was sent there, and passed.
+    /// Returns the task for a body that passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Whether it is a question, which changes nothing.
+    /// Whether the request only reads.
     fn is_question(&self) -> bool {
         false
     }
 }
 
-/// What is done for what was posted.
+/// The work for a POST request.
 pub(crate) enum Task {
-    /// These steps, one after another, until one fails. The answer says that it is done. If they only go for the object as it was looked
-    /// at, what is to be done is found out anew where it has changed.
-    Steps { steps: Vec<PostingStep>, dry_run: bool, only_as_seen: bool },
-    /// This is answered.
+    /// Runs the steps in order and stops at the first failure. The response is a success Status. If `only_if_unchanged` is set and the
+    /// object has changed since it was read, the server computes the task again.
+    Steps { steps: Vec<PostingStep>, dry_run: bool, only_if_unchanged: bool },
+    /// Responds with this object.
     Answer(Json),
-    /// The object is answered, with what is found out as its status.
+    /// Answers the question, sets the status of the object to the answer and responds with the object.
     Ask(Box<Question>, Json),
-    /// A token is made.
+    /// Issues a token.
     Token(Box<TokenGrant>),
 }
 
-/// A step of what is done.
+/// A step of a task.
 pub(crate) enum PostingStep {
-    /// An object is changed past the rules for clients, by a change that may be made more than once, if another write comes between.
-    Rewrite { resource: GroupResource, namespace: String, name: String, change: Amendment },
-    /// A part of an object is changed as the server itself asks for it, by such a change: by the rules, and if admission lets it. Of one
-    /// that is but tried, it is only found out whether it can be made.
-    Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: Amendment },
-    /// The object that it was posted to is deleted.
+    /// Changes an object without the validation of client requests. The change may run more than once if another write conflicts.
+    Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
+    /// Changes a subresource as an internal request of the server, with validation and admission. The change may run more than once. A dry
+    /// run only checks whether the change is possible.
+    Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
+    /// Deletes the object of the request.
     Delete(DeleteOptions),
 }
 
-/// What is done to an object.
-pub(crate) type Amendment = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
+/// A change of an object. May be called more than once.
+pub(crate) type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// What only they can tell who know users and their rights.
+/// A question that only the authenticators and authorizers can answer.
 pub(crate) enum Question {
-    /// Who is behind a token that is for one of these audiences; for the server itself, if there are none.
+    /// The user of a token that is valid for one of these audiences. Empty means the audience of the server itself.
     Token { token: String, audiences: Vec<String> },
-    /// All that who asks may do in a namespace.
+    /// All permissions of the requesting user in a namespace.
     Rules { namespace: String },
-    /// Whether somebody may do something to a resource.
-    Resource { who: User, verb: String, path: ResourcePath },
-    /// Whether somebody may do something with a path that is none of a resource.
-    Path { who: User, verb: String, path: String },
+    /// Whether the user may apply the verb to a resource.
+    Resource { user: User, verb: String, path: ResourcePath },
+    /// Whether the user may apply the verb to a non-resource path.
+    Path { user: User, verb: String, path: String },
 }

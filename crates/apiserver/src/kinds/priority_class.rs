@@ -66,7 +66,7 @@ impl Strategy for PriorityClass {
 
     fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
         let row = Row::new(object, now);
-        vec![row.name(), row.number("/value"), row.truth("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
+        vec![row.name(), row.number("/value"), row.boolean("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
     }
 }
 

@@ -1,4 +1,4 @@
-//! Roles and their bindings.
+//! The kinds of RBAC: roles and bindings.
 
 mod role;
 mod role_binding;
@@ -6,5 +6,5 @@ mod role_binding;
 pub(super) use role::Role;
 pub(super) use role_binding::RoleBinding;
 
-/// That of roles and bindings.
+/// The group of the RBAC kinds.
 pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";

@@ -1,4 +1,4 @@
-//! Where a request works.
+//! [`RequestTarget`]: the object or collection of a request.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// Where a request works: a kind and, but for collections, an object or one of its subresources.
+/// The target of a request: a kind and, except for collections, an object or one of its subresources.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
-    /// Empty in cluster scope, and across all namespaces.
+    /// Empty for cluster scope and for all namespaces.
     pub(crate) namespace: String,
     /// Empty for a collection.
     pub(crate) name: String,
@@ -27,7 +27,7 @@ impl RequestTarget {
         Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
     }
 
-    /// Fails if what is sent to an object calls itself otherwise.
+    /// Fails if the name in the body differs from the name in the URL.
     pub(crate) fn check_name(&self, name: &str) -> Outcome<()> {
         let url = &self.name;
         match name {
@@ -41,7 +41,7 @@ impl RequestTarget {
         }
     }
 
-    /// Fails if what is sent there says that it is in another namespace.
+    /// Fails if the namespace in the body differs from the namespace in the URL.
     pub(crate) fn check_namespace(&self, namespace: &str) -> Outcome<()> {
         match namespace.is_empty() || namespace == self.namespace {
             true => Ok(()),
@@ -51,7 +51,7 @@ impl RequestTarget {
         }
     }
 
-    /// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
+    /// Sets an empty namespace to the one in the URL. Fails if the namespaces differ. Removes the namespace of cluster-scoped objects.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -62,12 +62,12 @@ impl RequestTarget {
         Ok(())
     }
 
-    /// Fails if a deletion with these options is meant for another object than what is there.
+    /// Fails if the object does not satisfy the preconditions of the delete options.
     pub(crate) fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
             let found = object["metadata"][field].text("");
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
-            let called = self.kind.strategy.called_in_conflicts(&self.kind);
+            let called = self.kind.strategy.name_in_conflicts(&self.kind);
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
                  The object might have been {cause}"
@@ -78,7 +78,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// The conflict of an update that is meant for an object of another uid.
+    /// Returns the conflict for an update whose uid differs from the stored object.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

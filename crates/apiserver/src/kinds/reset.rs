@@ -1,4 +1,4 @@
-//! The fields that a write cannot change, so that no manager comes to own them through it.
+//! The fields that a write cannot change and that no field manager owns through it.
 
 use crate::request::Subresource;
 
@@ -8,7 +8,7 @@ pub(crate) type Reset = &'static [&'static [&'static str]];
 pub(crate) const ALL_BUT_STATUS: Reset = &[&["metadata"], &["spec"]];
 const STATUS: Reset = &[&["status"]];
 
-/// What a write of that part of most kinds cannot change.
+/// The fields that a write to the subresource cannot change, for most kinds.
 pub(super) fn usual(subresource: Subresource, splits_status: bool) -> Reset {
     match subresource {
         Subresource::None if splits_status => STATUS,

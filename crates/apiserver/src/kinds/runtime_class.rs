@@ -41,7 +41,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// Nothing but the handler is looked at again.
+    /// Validates only that the handler is unchanged.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }

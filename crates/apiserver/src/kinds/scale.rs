@@ -1,4 +1,4 @@
-//! `/scale`: the number of replicas of any kind that has one, as `autoscaling/v1` Scale.
+//! `/scale`: the replicas of an object as `autoscaling/v1` Scale.
 
 use std::sync::LazyLock;
 
@@ -12,26 +12,27 @@ use crate::request::options::How;
 use crate::selector::structured_text;
 use crate::validate::{FieldError, FieldErrors};
 
-/// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
+/// The paths of the fields that a Scale shows. Each begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// The number wanted.
+    /// The path of the desired number of replicas.
     pub(crate) spec_replicas: String,
-    /// The number there.
+    /// The path of the observed number of replicas.
     pub(crate) status_replicas: String,
-    /// The selector: a text, a map of labels, or a structured selector. Empty for none.
+    /// The path of the selector: a string, a map of labels or a structured selector. Empty if there is none.
     pub(crate) label_selector: String,
-    /// Whether a definition names these paths: an object that has nothing there then has no Scale, and a Scale of it is not converted.
+    /// Whether the paths come from a custom resource definition. If so, an object without the replicas field has no Scale, and its Scale
+    /// cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 
 impl Scale {
-    /// The kind of what is read and written.
+    /// Returns the kind of bodies of `/scale`.
     pub(crate) fn kind() -> Kind {
-        Kind::of_bodies("autoscaling", "v1", "Scale")
+        Kind::body_only("autoscaling", "v1", "Scale")
     }
 
-    /// As the built-in workloads keep it.
+    /// The paths of the built-in workloads.
     pub(crate) fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
@@ -42,13 +43,13 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// The Scale of an object, to be shown.
+    /// Returns the Scale of an object. Fails if the object has no replicas field that a definition requires.
     pub(crate) fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// The Scale of an object, to be changed: one that does not say how many replicas it wants begins with none.
+    /// Returns the Scale of an object that a write starts from. A missing number of replicas is 0.
     pub(crate) fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -92,7 +93,7 @@ impl Scale {
         )
     }
 
-    /// The object with the number wanted by a Scale; none is 0.
+    /// Returns the object with the replicas of the Scale. A missing number is 0.
     pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -108,7 +109,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Fails if what a Scale is to become is not that of the object at `target`, or no Scale.
+    /// Fails if the Scale of a write does not belong to the object or is invalid.
     pub(crate) fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -119,14 +120,14 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // The uid of a PUT is a precondition, which is checked before its body is read as a Scale.
+                // For a PUT, the server checks the uid as a precondition, before it reads the body as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // What a definition names is validated with the whole object.
+            // The schema of the definition validates the number with the whole object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))
@@ -135,7 +136,7 @@ impl Scale {
         }
     }
 
-    /// Fails if an apply would have to be converted, and cannot be.
+    /// Fails if an apply changes the spec of a Scale that cannot be converted.
     pub(crate) fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());

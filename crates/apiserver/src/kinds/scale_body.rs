@@ -1,4 +1,4 @@
-//! `autoscaling/v1` Scale as a kind: how it is shown.
+//! The kind `autoscaling/v1` Scale: its table.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -6,13 +6,13 @@ use pintle_json::Json;
 use super::table::{Column, Row};
 use super::{Strategy, table};
 
-/// What the API says of the columns.
+/// The descriptions of the columns in the API.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Desired", "replicas is the desired number of instances for the scaled object."),
     ("Available", "replicas is the actual number of observed instances of the scaled object."),
 ];
 
-/// `autoscaling/v1` Scale, as it is shown.
+/// `autoscaling/v1` Scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScaleBody;
 

@@ -1,4 +1,4 @@
-//! Storage classes, drivers, attachments.
+//! The kinds of `storage.k8s.io`.
 
 mod csi_driver;
 mod csi_node;

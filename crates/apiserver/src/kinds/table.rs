@@ -1,4 +1,4 @@
-//! Tables, as `kubectl get` shows them.
+//! Tables for `kubectl get`.
 
 mod durations;
 mod row;
@@ -6,30 +6,28 @@ mod row;
 mod tests;
 
 pub(crate) use durations::{age, seconds as duration};
-pub(crate) use row::{Row, access_modes, containers, ingress_addresses, labels, selector, size, some};
+pub(crate) use row::{Row, access_modes, containers, first_few, ingress_addresses, labels, selector, size};
 
-/// What the API says of the name column.
+/// The description of the name column in the API.
 pub(crate) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// What the API says of an age column.
+/// The description of the age column in the API.
 pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// One column of a table.
+/// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// The heading.
     pub(crate) name: String,
     /// The JSON type of the cells, or `date`.
     pub(crate) kind: String,
-    /// How to read a cell: `name` for the name of the object.
+    /// The format of the cells. `name` marks the name of the object.
     pub(crate) format: String,
-    /// What the column tells.
     pub(crate) description: String,
-    /// 0 for what is always shown; more for wide output alone.
+    /// 0 for columns that are always shown, greater for wide output.
     pub(crate) priority: i32,
 }
 
 impl Column {
-    /// The first column of nearly every table.
+    /// Returns the name column.
     pub(crate) fn name() -> Self {
         Self {
             name: "Name".into(),
@@ -41,12 +39,12 @@ impl Column {
     }
 }
 
-/// The columns that a text lists: `Name[:type][*]`, text unless a type is named; * for wide output alone.
+/// Parses a list of columns, each `Name[:type][*]`. The default type is `string`. `*` marks columns of wide output.
 pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// The same with what the API says of some columns.
+/// As [`columns`], with descriptions for some columns.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }
@@ -57,12 +55,12 @@ fn read(text: &str, descriptions: &[(&str, &str)]) -> Column {
     if name == "Name" && type_name.is_empty() {
         return Column { priority, ..Column::name() };
     }
-    let told = descriptions.iter().find(|(column, _)| *column == name).map(|(_, told)| *told);
+    let description = descriptions.iter().find(|(column, _)| *column == name).map(|(_, text)| *text);
     Column {
         name: name.into(),
         kind: if type_name.is_empty() { "string".into() } else { type_name.into() },
         format: String::new(),
-        description: told
+        description: description
             .unwrap_or(match name {
                 "Age" => CREATED,
                 "Name" => NAME,

@@ -1,4 +1,4 @@
-//! Defaults, validation and update rules of the built-in kinds.
+//! Tests of defaults, validation and update rules of the built-in kinds.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,9 +11,9 @@ use crate::request::{Subresource, Verb};
 use crate::validate::FieldErrors;
 
 /// A cluster without objects.
-pub(super) struct Empty;
+pub(super) struct EmptyCluster;
 
-impl Cluster for Empty {
+impl Cluster for EmptyCluster {
     fn holder(&self, _: &str) -> Option<Arc<str>> {
         None
     }
@@ -31,13 +31,13 @@ pub(super) fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Kinds::builtin().resource(group, version, plural).expect("a built-in kind").clone()
 }
 
-static NOBODY: LazyLock<User> = LazyLock::new(User::default);
+static ANONYMOUS: LazyLock<User> = LazyLock::new(User::default);
 
 pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
-    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY, labelled: true }
+    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
-/// A pod's spec with one container, and more.
+/// Returns a pod spec with one container and the given members.
 pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());
@@ -48,7 +48,7 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// What defaulting puts at a pointer.
+/// Checks the defaulted value at a pointer, and that defaulting is idempotent.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();
@@ -60,7 +60,7 @@ fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expe
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn missing_fields_get_their_defaults() {
     let pods = ("", "v1", "pods");
     let container = |more: Json| json!({"spec": pod_spec(json!({"containers": [more]}))});
     let deployments = ("apps", "v1", "deployments");
@@ -138,7 +138,7 @@ fn what_is_left_out_is_filled_in() {
     }
 }
 
-/// The faults of a defaulted object, each as `reason field`.
+/// Validates a defaulted object. `expected` lists the errors as `reason field`.
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
@@ -152,7 +152,7 @@ pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expec
 }
 
 #[test]
-fn an_invalid_object_is_told_what_is_wrong_and_where() {
+fn invalid_fields_are_reported_with_reason_and_path() {
     let pods = ("", "v1", "pods");
     let container = |more: Json| {
         let mut container = json!({"name": "c", "image": "x"});
@@ -233,10 +233,10 @@ fn an_invalid_object_is_told_what_is_wrong_and_where() {
     }
 }
 
-/// A cluster with these Services and priority classes.
-struct Few(Vec<(&'static str, Json)>);
+/// A cluster with some Services and priority classes.
+struct TestCluster(Vec<(&'static str, Json)>);
 
-impl Cluster for Few {
+impl Cluster for TestCluster {
     fn object(&self, resource: &GroupResource, _: &str, name: &str) -> Option<Arc<Json>> {
         let named = |(of, object): &&(&str, Json)| *of == resource.resource && object["metadata"]["name"] == name;
         self.0.iter().find(named).map(|(_, object)| Arc::new(object.clone()))
@@ -255,8 +255,8 @@ impl Cluster for Few {
 }
 
 #[test]
-fn a_service_gets_the_first_free_address_and_port() {
-    let cluster = Few(vec![(
+fn service_gets_the_first_free_address_and_port() {
+    let cluster = TestCluster(vec![(
         "services",
         json!({
             "metadata": {"name": "other", "namespace": "n"},
@@ -267,25 +267,29 @@ fn a_service_gets_the_first_free_address_and_port() {
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&cluster), &mut service, None, Subresource::None).expect("nothing refuses it");
+    kind.strategy
+        .admit(&context(&cluster), &mut service, None, Subresource::None)
+        .expect("admission accepts the Service");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
     assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
 }
 
 #[test]
-fn no_service_gets_the_address_of_the_service_kubernetes_by_chance() {
+fn address_of_the_kubernetes_service_is_never_allocated() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&Empty), &mut service, None, Subresource::None).expect("nothing refuses it");
+    kind.strategy
+        .admit(&context(&EmptyCluster), &mut service, None, Subresource::None)
+        .expect("admission accepts the Service");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
 #[test]
-fn a_pod_gets_the_priority_of_its_class() {
+fn pod_gets_the_priority_of_its_class() {
     let class = json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "Never"});
-    let cluster = Few(vec![("priorityclasses", class)]);
+    let cluster = TestCluster(vec![("priorityclasses", class)]);
     let kind = kind("", "v1", "pods");
     let admitted = |spec: Json| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
@@ -300,18 +304,18 @@ fn a_pod_gets_the_priority_of_its_class() {
 }
 
 #[test]
-fn a_job_selects_its_pods_by_its_uid() {
+fn job_selects_its_pods_by_uid() {
     let kind = kind("batch", "v1", "jobs");
     let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": template(json!({"restartPolicy": "Never"}))}});
     kind.strategy.defaults(&mut job);
-    kind.strategy.prepare_for_create(&context(&Empty), &mut job);
+    kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
     assert_eq!(kind.strategy.validate_create(&job), FieldErrors::default());
 }
 
 #[test]
-fn both_groups_of_events_are_views_of_one_object() {
+fn both_event_groups_are_views_of_one_object() {
     let new = kind("events.k8s.io", "v1", "events");
     assert_eq!(new.store, kind("", "v1", "events").store);
     let event =
@@ -325,11 +329,11 @@ fn both_groups_of_events_are_views_of_one_object() {
 }
 
 #[test]
-fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
+fn transient_and_computed_kinds_have_matching_strategies() {
     for kind in Kinds::builtin().kinds() {
         let is_stored = kind.stored_version.is_some();
         assert_eq!(kind.strategy.posting(Subresource::None).is_some(), kind.conduct.transient, "{kind:?}");
-        assert_eq!(kind.strategy.made_up().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.computed_objects().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
         for ServedSubresource { subresource, verbs, .. } in &kind.subresources {
             assert_eq!(
                 kind.strategy.posting(*subresource).is_some(),
@@ -342,19 +346,19 @@ fn what_is_posted_and_what_is_made_up_has_a_kind_that_says_how() {
 }
 
 #[test]
-fn a_stateful_set_has_no_number_of_pods_that_may_be_missing() {
+fn max_unavailable_of_a_stateful_set_is_removed() {
     let strategy = &kind("apps", "v1", "statefulsets").strategy;
     let sent = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
     let (mut made, mut changed) = (sent.clone(), sent.clone());
-    strategy.prepare_for_create(&context(&Empty), &mut made);
-    strategy.prepare_for_update(&context(&Empty), &mut changed, &sent, Subresource::None);
+    strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
+    strategy.prepare_for_update(&context(&EmptyCluster), &mut changed, &sent, Subresource::None);
     for object in [made, changed] {
         assert_eq!(object["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));
     }
 }
 
 #[test]
-fn a_scale_shows_and_sets_the_replicas() {
+fn scale_shows_and_sets_the_replicas() {
     let kind = kind("apps", "v1", "deployments");
     let scale = kind.strategy.scale().expect("deployments scale");
     let selector = json!({"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "t", "operator": "NotIn", "values": ["y", "x"]}]});
@@ -369,7 +373,7 @@ fn a_scale_shows_and_sets_the_replicas() {
 }
 
 #[test]
-fn no_rule_panics_on_odd_json() {
+fn no_strategy_panics_on_malformed_json() {
     let odd = [
         json!(null),
         json!([]),
@@ -385,10 +389,10 @@ fn no_rule_panics_on_odd_json() {
         for object in &odd {
             let mut made = object.clone();
             kind.strategy.defaults(&mut made);
-            kind.strategy.prepare_for_create(&context(&Empty), &mut made);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::None);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Subresource::Status);
-            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, Subresource::None).is_ok();
+            kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut made);
+            kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::None);
+            kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::Status);
+            let _ = kind.strategy.admit(&context(&EmptyCluster), &mut made, None, Subresource::None).is_ok();
             kind.strategy.validate_create(&made);
             kind.strategy.validate_update(&made, object, Subresource::None);
             kind.strategy.validate_update(object, &made, Subresource::Status);

@@ -1,21 +1,21 @@
-//! A token that is to be made, and what it is bound to.
+//! [`TokenGrant`]: an accepted token request, and the objects that bind the token.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token that is to be made.
+/// A token to issue.
 #[derive(Debug)]
 pub(crate) struct TokenGrant {
-    /// For whom it is; for the server itself, if empty.
+    /// The audiences. Empty means the audience of the server itself.
     pub(crate) audiences: Vec<String>,
-    /// How long it lasts.
+    /// The lifetime in seconds.
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
-    /// What is answered, but for the token, its end, and for whom it is.
+    /// The response without the token, its expiration and its audiences.
     pub(crate) answer: Json,
 }
 
-/// The objects that a token is bound to: it dies with each of them.
+/// The objects that a token is bound to. The token becomes invalid when one of them is deleted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Bound {
     pub(crate) namespace: String,
@@ -28,7 +28,7 @@ pub(crate) struct Bound {
     pub(crate) serviceaccount: Named,
 }
 
-/// An object, and no other of its name.
+/// An object, identified by name and uid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Named {
     pub(crate) name: String,

@@ -1,16 +1,15 @@
-//! What a real kube-apiserver 1.36.1 finds wrong with one field of an object, row by row, of some kinds: `validation_rows.txt` has a whole
-//! object of a kind, then what is put into it at a path, and under it the reasons and the fields of the faults that were told, in their
-//! order, or a dash.
+//! Compares validation errors with those recorded from kube-apiserver 1.36.1. `validation_rows.txt` has a whole object of a kind, followed
+//! by rows. Each row sets a field of the object. The line below it has the reasons and fields of the errors in order, or a dash.
 
 use pintle_json::Json;
 
 use super::Kinds;
-use super::tests::{Empty, context};
+use super::tests::{EmptyCluster, context};
 
 const ROWS: &str = include_str!("validation_rows.txt");
 
 #[test]
-fn each_row_of_a_field_has_the_errors_that_a_real_server_tells() {
+fn validation_errors_match_kube_apiserver() {
     let (mut kind, mut whole) = (None, Json::Null);
     let mut lines = ROWS.lines().filter(|line| !line.starts_with("//"));
     let mut rows = 0;
@@ -27,14 +26,14 @@ fn each_row_of_a_field_has_the_errors_that_a_real_server_tells() {
         let (holder, key) = path.rsplit_once('/').expect("a path");
         let mut object = whole.clone();
         let holder = if holder.is_empty() { Some(&mut object) } else { object.at_mut(holder) };
-        holder.expect("what holds the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
+        holder.expect("the parent of the field").set(key, serde_json::from_str::<Json>(value).expect("a value"));
         kind.strategy.defaults(&mut object);
-        kind.strategy.prepare_for_create(&context(&Empty), &mut object);
+        kind.strategy.prepare_for_create(&context(&EmptyCluster), &mut object);
         let errors = kind.strategy.validate_create(&object);
-        let told = |reason: &str| reason["FieldValue".len()..].to_owned();
+        let short = |reason: &str| reason["FieldValue".len()..].to_owned();
         let found: Vec<_> =
-            errors.iter().map(|error| format!("{} {}", told(error.reason.as_str()), error.field)).collect();
-        let wanted = lines.next().expect("the faults").trim();
+            errors.iter().map(|error| format!("{} {}", short(error.reason.as_str()), error.field)).collect();
+        let wanted = lines.next().expect("a line of errors").trim();
         let wanted = if wanted == "-" { "" } else { wanted };
         assert_eq!(found.join(", "), wanted, "{}: {line}: {errors:?}", kind.kind);
         rows += 1;

@@ -1,4 +1,4 @@
-//! What a write is warned of, though it succeeds: fields that do nothing any more, or that do what nobody wants.
+//! Warnings about valid objects: deprecated or ineffective fields, and values that are likely mistakes.
 
 mod address;
 mod labels;
@@ -11,28 +11,27 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.
+/// Whether the desired state has changed, according to the generation.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
 }
 
-/// Whether an object has an annotation.
 pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Bytes of which there is a fraction. `path` leads to the map that `name` is a key of.
+/// Warns about a fractional number of bytes. `path` is the path of the map that contains `name`.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The fraction is told in thousandths, rounded up: even the smallest counts.
+    // The canonical form rounds the fraction up to thousandths.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
 }
 
-/// The storage that a claim asks for; `path` leads to its spec.
+/// Warns about the storage requests and limits of a claim. `path` is the path of its spec.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let of = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))
@@ -40,13 +39,13 @@ pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     ["requests", "limits"].into_iter().filter_map(of).collect()
 }
 
-/// The addresses in a list of texts at a pointer.
+/// Warns about the addresses in a list of strings.
 pub(super) fn ips(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = object.list(pointer).enumerate();
     texts.filter_map(|(at, text)| ip(text.as_str()?, &format!("{path}[{at}]"))).collect()
 }
 
-/// The CIDR blocks in a list of texts at a pointer.
+/// Warns about the CIDR blocks in a list of strings.
 pub(super) fn blocks(object: &Json, pointer: &str, path: &str) -> Vec<String> {
     let texts = object.list(pointer).enumerate();
     texts.flat_map(|(at, text)| block(text.as_str().unwrap_or_default(), &format!("{path}[{at}]"))).collect()

@@ -1,11 +1,11 @@
-//! Where a webhook is: a URL, or a Service.
+//! Validation of webhook clients: a URL or a Service.
 
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// The faults of the URL of a webhook.
+/// Validates the URL of a webhook.
 pub(super) fn url_errors(url: &str, field: &str) -> FieldErrors {
     let (before, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (before, query) = before.split_once('?').unwrap_or((before, ""));
@@ -26,7 +26,7 @@ pub(super) fn url_errors(url: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// The scheme of a URL, and what comes after its colon.
+/// Splits a URL into its scheme and the rest after the colon.
 fn scheme(url: &str) -> (&str, &str) {
     let is_of_scheme = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
     match url.split_once(':') {
@@ -39,13 +39,13 @@ fn scheme(url: &str) -> (&str, &str) {
     }
 }
 
-/// The faults of the Service of a webhook.
+/// Validates the Service of a webhook.
 pub(super) fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // Real servers take one for the other.
-    for (missing, told) in [("/namespace", "name"), ("/name", "namespace")] {
+    // kube-apiserver swaps the two fields.
+    for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         if service.text(missing).is_empty() {
-            errors.push(FieldError::required(format!("{field}.{told}"), ""));
+            errors.push(FieldError::required(format!("{field}.{reported}"), ""));
         }
     }
     let port = service.integer("/port").unwrap_or(0);
@@ -70,7 +70,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // A real server cuts the first byte off, whatever it is.
+    // kube-apiserver removes the first byte without looking at it.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

@@ -1,66 +1,66 @@
-//! What a real server would act upon and this one does not. It is never silent: who counts on it gets a Warning.
+//! Features of kube-apiserver that this server accepts but does not implement. Each use of one causes a warning.
 
 use pintle_json::Json;
 
 use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
-/// What is taken and has no effect, and why.
-type Missing = (&'static str, &'static str);
+/// A feature and why it has no effect.
+type NoEffect = (&'static str, &'static str);
 
-/// All of them.
-pub(crate) const WITHOUT_EFFECT: &[Missing] =
+/// All features without effect.
+pub(crate) const WITHOUT_EFFECT: &[NoEffect] =
     &[WEBHOOKS, POLICIES, RULES, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
-pub(crate) const WEBHOOKS: Missing =
+pub(crate) const WEBHOOKS: NoEffect =
     ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
-pub(crate) const POLICIES: Missing = (
+pub(crate) const POLICIES: NoEffect = (
     "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings",
     "this server evaluates no admission policies",
 );
-pub(crate) const CONVERSION: Missing = (
+pub(crate) const CONVERSION: NoEffect = (
     "spec.conversion.webhook of a CustomResourceDefinition",
     "this server calls no conversion webhooks: only the apiVersion changes",
 );
-pub(crate) const BUILT_IN_VERSIONS: Missing =
+pub(crate) const BUILT_IN_VERSIONS: NoEffect =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");
-pub(crate) const FLOW_CONTROL: Missing =
+pub(crate) const FLOW_CONTROL: NoEffect =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
-pub(crate) const SERVICE_RANGES: Missing = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
-pub(crate) const ADDRESSES: Missing =
+pub(crate) const SERVICE_RANGES: NoEffect = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
+pub(crate) const ADDRESSES: NoEffect =
     ("IPAddress", "Services get their addresses without them: none is made for them, and none reserves its address");
-pub(crate) const IMPERSONATION: Missing = (
+pub(crate) const IMPERSONATION: NoEffect = (
     "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
     "this server asks for the verb impersonate alone",
 );
-pub(crate) const RULES: Missing =
+pub(crate) const RULES: NoEffect =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
-/// The warning about a part of an object.
-pub(crate) fn without_effect(what: &str, (_, why): Missing) -> String {
+/// Returns the warning about a part of an object.
+pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }
 
-/// The warning about a whole object.
-pub(super) fn whole(object: &Json, missing: Missing) -> Vec<String> {
-    vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), missing)]
+/// Returns the warning about a whole object.
+pub(super) fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
+    vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
 }
 
-/// Whether a rule of admission names anything that is served.
-pub(super) fn is_about(kinds: &Kinds, rule: &Json) -> bool {
+/// Whether an admission rule matches any served resource.
+pub(super) fn matches_served(kinds: &Kinds, rule: &Json) -> bool {
     let any = |field: &str| rule.texts(field).any(|named| named == "*");
     let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));
     let is_named = |kinds: &VersionKinds| {
         let mut plurals = rule.texts("/resources").map(|resource| resource.split('/').next().unwrap_or_default());
         plurals.any(|plural| plural == "*" || kinds.resource(plural).is_some())
     };
-    let is_about_group = |group: &Group| match any_version {
+    let matches_group = |group: &Group| match any_version {
         true => group.versions().any(|(_, kinds)| is_named(kinds)),
         false => rule.texts("/apiVersions").filter_map(|name| group.version(name)).any(|kinds| is_named(kinds)),
     };
     match any_group {
-        true => kinds.groups().any(|(_, group)| is_about_group(group)),
-        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| is_about_group(group)),
+        true => kinds.groups().any(|(_, group)| matches_group(group)),
+        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| matches_group(group)),
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_about_something_if_all_that_it_names_is_served_together() {
+    fn rule_matches_resources_served_in_its_group_version() {
         let kinds = Kinds::builtin();
         for (groups, versions, resources, expected) in [
             (json!(["apps"]), json!(["v1"]), json!(["deployments"]), true),
@@ -86,7 +86,7 @@ mod tests {
             (json!([]), json!(["*"]), json!(["*"]), false),
         ] {
             let rule = json!({"apiGroups": groups, "apiVersions": versions, "resources": resources});
-            assert_eq!(is_about(&kinds, &rule), expected, "{rule}");
+            assert_eq!(matches_served(&kinds, &rule), expected, "{rule}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
 use crate::kinds::Kind;
 use crate::object::metadata;
-use crate::store::{Range, Shown, key};
+use crate::store::{Range, UpstreamObject, key};
 
 /// How many objects are asked for at once.
 const PAGE: usize = 500;
@@ -145,7 +145,7 @@ impl Live {
             "ERROR" => return Err(Refusal::told(&object)),
             "DELETED" => {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
-                let shown = Shown { at: version(&object), object: None };
+                let shown = UpstreamObject { at: version(&object), object: None };
                 let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
                 self.registry.db.show(&collection.resource, &key(namespace, name), shown, is_in(&whole, collection));
             }

@@ -169,7 +169,7 @@ impl Refusal {
             Unread::TooLarge => {
                 Self::new(413, "RequestEntityTooLarge", &format!("a body is longer than {LARGEST_BODY} bytes"))
             }
-            Unread::NoRoom => Self::new(429, "TooManyRequests", "too many bodies of requests are being read"),
+            Unread::OutOfBudget => Self::new(429, "TooManyRequests", "too many bodies of requests are being read"),
         }
     }
 

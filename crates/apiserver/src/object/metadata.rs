@@ -1,10 +1,10 @@
-//! Reading and writing an object's metadata as JSON.
+//! Accessors for object metadata as JSON.
 
 use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// The metadata of an object, which are an object; made, if there are none.
+/// Returns the metadata. Creates it if it is absent or not an object.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -16,32 +16,30 @@ pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
     metadata
 }
 
-/// A member of the metadata.
 pub(crate) fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// The name; empty where there is none.
+/// Returns the name, empty if there is none.
 pub(crate) fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
 
-/// The namespace; empty in cluster scope.
+/// Returns the namespace, empty for cluster-scoped objects.
 pub(crate) fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// The UID; empty where the object has none yet.
+/// Returns the uid, empty if there is none yet.
 pub(crate) fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
 
-/// The finalizers.
 pub(crate) fn finalizers(object: &Json) -> Vec<&str> {
     object.texts("/metadata/finalizers").collect()
 }
 
-/// Sets the finalizers; an empty list removes the field.
+/// Sets the finalizers. An empty list removes the field.
 pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     match finalizers.is_empty() {
@@ -50,22 +48,22 @@ pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     }
 }
 
-/// Whether a deletion is under way.
+/// Whether the object is terminating.
 pub(crate) fn is_deleting(object: &Json) -> bool {
     object.has("/metadata/deletionTimestamp")
 }
 
-/// The seconds that a deletion under way leaves the object.
+/// Returns the grace period of a terminating object in seconds.
 pub(crate) fn grace_seconds(object: &Json) -> Option<i64> {
     object.integer("/metadata/deletionGracePeriodSeconds")
 }
 
-/// The generation, if the object has one.
 pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Drops owner references that stand twice; answers what to warn of. Those of a patch are looked at only once admission has been.
+/// Removes duplicate owner references and returns the warning about them. `is_patch` selects its text: kube-apiserver checks patches after
+/// mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -88,16 +86,16 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Whether two objects differ in more than the times of their managed fields.
+/// Whether two objects differ in anything but the timestamps of managed fields.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");
         members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     }
-    !rest(new).eq(rest(old)) || timeless(new) != timeless(old)
+    !rest(new).eq(rest(old)) || without_times(new) != without_times(old)
 }
 
-fn timeless(object: &Json) -> Option<Json> {
+fn without_times(object: &Json) -> Option<Json> {
     let mut metadata = object.get("metadata")?.clone();
     metadata.items_mut("managedFields").for_each(|entry| entry.unset("time"));
     Some(metadata)

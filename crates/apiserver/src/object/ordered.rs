@@ -1,11 +1,11 @@
-//! Objects as JSON, their members in the order in which Go writes them.
+//! Serializes objects with their members in the order of Go.
 
 use pintle_json::Json;
 use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object whose kind, version and metadata come first, and whose metadata are in the usual order.
+/// An object that is serialized with kind, apiVersion and metadata first, and with ordered metadata.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered<'a>(pub(crate) &'a Json);
 
@@ -32,7 +32,7 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// The objects of a list, or the rows of a table.
+/// The items of a list or the rows of a table.
 struct OrderedItems<'a>(&'a Json);
 
 impl Serialize for OrderedItems<'_> {
@@ -44,11 +44,11 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of an entry of discovery.
+/// The members of a resource in discovery, in order.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
-/// What discovery tells that there is.
+/// The resources in a discovery document.
 struct DiscoveredResources<'a>(&'a Json);
 
 impl Serialize for DiscoveredResources<'_> {
@@ -60,7 +60,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object of which these members come first.
+/// An object that is serialized with these members first.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {
@@ -85,7 +85,7 @@ mod tests {
     use pintle_json::json;
 
     #[test]
-    fn metadata_come_first_and_in_the_usual_order() {
+    fn metadata_comes_first_with_its_members_in_order() {
         let object = json!({
             "data": {"b": 1, "a": 2},
             "metadata": {"uid": "u", "ownerReferences": [], "name": "n", "odd": 1},

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use super::diff::{self, PlannedField};
 use crate::kinds::{GroupResource, Kinds};
-use crate::store::{Stored, WrittenHere};
+use crate::store::{LocalWrite, Stored};
 
 /// What would become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 
 impl PlannedChange {
     /// What the writes of an object come to; none if that is nothing, or of a report.
-    pub(super) fn of(kinds: &Kinds, written: &WrittenHere) -> Option<Self> {
+    pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;

@@ -1,8 +1,8 @@
-//! Admission: who has a say in a request beside the kind that it is about.
+//! Admission: the chain of plugins that may change or reject a request.
 //!
-//! Each [`Plugin`] of the chain is asked twice: first whether it would have anything else than what is sent, then whether it lets pass
-//! what has come of that. It is told of every create, update and deletion, each object of a collection for itself, of what is posted to
-//! a path of its own, and of connects; by whomever they are asked for, controllers among them. What comes later joins the chain.
+//! Each [`Plugin`] is called twice: first to change the object, then to validate the result. It sees every create,
+//! update and delete, also from controllers, and for each object of a `deletecollection`. It also sees POSTs to
+//! subresources, and connects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::served::typed;
 use crate::admission::{Attempt, limits, quota};
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, FurtherRight, GroupResource, Pods, RequestTarget};
+use crate::kinds::{Cluster, ExtraPermission, GroupResource, Pods, RequestTarget};
 use crate::object::metadata;
 use crate::registry::{OWN_MANAGER, Writer};
 use crate::request::options::{How, WriteOptions};
@@ -25,49 +25,49 @@ use crate::request::path::ResourcePath;
 use crate::request::{Requester, Subresource};
 use crate::store::Charge;
 
-/// Those who have a say, in the order in which they are asked.
+/// The plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![Arc::new(Undeletable), Arc::new(LimitRanges), Arc::new(PodSecurity), Arc::new(FurtherRights), Arc::new(Quotas)]
 }
 
-/// Has what is sent changed by all who would.
+/// Lets all plugins change the object.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let admitted = registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request));
-    admitted.inspect_err(|refused| tell(request, refused))
+    admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-/// Asks all whether they let it pass, and what the write is to be charged for.
+/// Lets all plugins validate the object. Returns the quota updates to commit with it.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
-        charges.extend(plugin.validate(registry, request).inspect_err(|refused| tell(request, refused))?);
+        charges.extend(plugin.validate(registry, request).inspect_err(|refused| log_refusal(request, refused))?);
     }
     Ok(charges)
 }
 
-fn tell(request: &AdmissionRequest<'_>, refused: &Failure) {
+fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
     let (operation, name) = (request.operation, request.name());
     let (user, dry_run) = (&request.by.user.name, request.dry_run());
     tracing::debug!(?operation, name, user, dry_run, why = refused.status.message, "admission refused");
 }
 
 impl Registry {
-    /// Asks about a connect to a part of an object, with what its options are.
+    /// Runs admission for a connect to a subresource, with its options as the object.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
             AdmissionRequest { operation, target, old: None, new: Some(options), options: AdmissionOptions::None, by };
-        self.ask(request)
+        self.run_admission(request)
     }
 
-    /// Asks all both times, where there is nothing for a kind to do in between.
-    pub(super) fn ask(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
+    /// Runs both phases of admission, for requests without other phases.
+    pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
     }
 }
 
-/// What every cluster has is not to be deleted.
+/// Rejects the deletion of objects that every cluster has.
 #[derive(Debug)]
 struct Undeletable;
 
@@ -84,14 +84,14 @@ impl Plugin for Undeletable {
     }
 }
 
-/// The limit ranges of a namespace: bounds, and what pods get that leave something out.
+/// The limit ranges of a namespace: they set defaults for pods and enforce bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Those that have a say in the write.
+    /// Returns the limit ranges that apply to the write.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
-        match target.kind.namespaced() && limits::concern(attempt) {
+        match target.kind.namespaced() && limits::applies(attempt) {
             true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
             false => Vec::new(),
         }
@@ -115,7 +115,7 @@ impl Plugin for LimitRanges {
         let resource = request.target.kind.resource();
         let Some(attempt) = attempt(request, &resource) else { return Ok(Vec::new()) };
         for range in Self::of(registry, request.target, &attempt) {
-            if let Some(why) = told_together(limits::errors(&range, &attempt)) {
+            if let Some(why) = join_errors(limits::errors(&range, &attempt)) {
                 return Err(Failure::forbidden(&resource, metadata::name(attempt.object), &why));
             }
         }
@@ -123,7 +123,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// The rights that a write takes beside that to write.
+/// Checks the rights that some writes need in addition to the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -133,8 +133,10 @@ impl Plugin for FurtherRights {
         let (Operation::Create | Operation::Update, Some(new)) = (request.operation, request.new.as_deref()) else {
             return Ok(Vec::new());
         };
-        let Some(right) = kind.strategy.further_right(new, request.old, *subresource)? else { return Ok(Vec::new()) };
-        let FurtherRight { verb, resource, names, refusal } = right;
+        let Some(right) = kind.strategy.extra_permission(new, request.old, *subresource)? else {
+            return Ok(Vec::new());
+        };
+        let ExtraPermission { verb, resource, names, refusal } = right;
         let has = |name: &String| {
             let path = ResourcePath {
                 group: kind.group.clone(),
@@ -153,7 +155,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// The quotas of a namespace. They are charged where the object is written.
+/// The quotas of a namespace. Usage is charged in the commit of the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -162,7 +164,7 @@ impl Plugin for Quotas {
         let (kind, namespace) = (&request.target.kind, &request.target.namespace);
         let resource = kind.resource();
         let attempt = attempt(request, &resource);
-        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::concern(attempt)) else {
+        let Some(attempt) = attempt.filter(|attempt| kind.namespaced() && quota::applies(attempt)) else {
             return Ok(Vec::new());
         };
         let refuse = |why: String| Failure::forbidden(&resource, metadata::name(attempt.object), &why);
@@ -181,7 +183,7 @@ impl Plugin for Quotas {
     }
 }
 
-/// What a quota becomes of which so much is used.
+/// Returns the quota update that records the new usage.
 fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Outcome<Option<Charge>> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
@@ -205,7 +207,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// What a request does to an object that it writes, if it writes one.
+/// Returns the write of a request, if it writes an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;
@@ -213,12 +215,12 @@ fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }
 
-/// What is found more than once is told once.
-fn told_together(errors: Vec<String>) -> Option<String> {
+/// Joins the distinct errors into one message.
+fn join_errors(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
-    let mut told: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
-    match told.len() {
-        0 | 1 => told.pop(),
-        _ => Some(format!("[{}]", told.join(", "))),
+    let mut unique: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
+    match unique.len() {
+        0 | 1 => unique.pop(),
+        _ => Some(format!("[{}]", unique.join(", "))),
     }
 }

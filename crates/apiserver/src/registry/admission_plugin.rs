@@ -1,4 +1,4 @@
-//! What one who has a say in requests is, and is told.
+//! The interface of admission plugins.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use crate::store::Charge;
 
-/// What is done.
+/// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Of an object; or of what is posted to a path of its own and not stored, such as a binding or an eviction.
+    /// A create, or a POST that stores nothing, such as a binding or an eviction.
     Create,
     Update,
     Delete,
-    /// A way is opened to what goes on in an object, such as `exec`.
+    /// A connection to a subresource such as `exec`.
     Connect,
 }
 
@@ -28,28 +28,29 @@ pub(crate) enum Operation {
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// Those of a connect are what is sent.
+    /// The options of a connect are its object.
     None,
 }
 
-/// All that one who has a say is told of a request. It has no Debug, since it may hold a Secret.
+/// The admission attributes of a request. It does not implement `Debug` because it may contain a Secret.
 ///
-/// Of a part with a form of its own, such as a Scale, an Eviction or the options of `exec`, that is what is old and new, and not the
-/// object.
+/// For a subresource with its own type, such as a Scale, an Eviction or the options of `exec`, `old` and `new` have
+/// that type.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// What the path names: without a name where an object is made, and where a collection is deleted.
+    /// The target in the path. It has no name for a create and for a `deletecollection`.
     pub(crate) target: &'a RequestTarget,
-    /// What is there; none of a create and of a connect.
+    /// The existing object. `None` for a create or a connect.
     pub(crate) old: Option<&'a Json>,
-    /// What is to be there, or what is sent; none of a deletion.
+    /// The new object, or the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,
 }
 
 impl AdmissionRequest<'_> {
-    /// The name of what it is about; empty where that is a collection, and before a name is made of `generateName`.
+    /// Returns the name of the object. It is empty for a collection, and for `generateName` before the name is
+    /// generated.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -66,15 +67,15 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// One who has a say in requests. What it has to say beside, the client is [warned of](Requester::warn), whatever comes of the request.
+/// An admission plugin. Its [warnings](Requester::warn) reach the client even if the request fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes what is sent, before its kind has a look at it; or refuses the request. It is asked again where another write came in
-    /// between.
+    /// Changes the object before the rules of its kind, or rejects the request. It runs again if the write is retried
+    /// after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Refuses the request: what is sent is valid. Or says what quotas are charged with the write.
+    /// Rejects the request, or returns the quota updates of the write. The object is valid.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

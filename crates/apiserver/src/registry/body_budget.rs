@@ -1,4 +1,4 @@
-//! The room for the bodies of requests: how much of them is kept at once, and who gives way where there is no more.
+//! The memory budget for request bodies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,77 +8,83 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The largest body of a request.
+/// The maximum size of a request body.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// How much of a body that is too large is read, so that the client gets to see why it is refused.
-const READ_ON: usize = 16 << 20;
-/// A body is small up to here. Of all that are, most are.
+/// How many bytes of a too large body are read, so that the client can receive the error response.
+const DRAIN_LIMIT: usize = 16 << 20;
+/// Bodies up to this size are small. Most bodies are.
 const SMALL: usize = 64 << 10;
-/// So many bytes of large bodies are worked on at once: what is made of one on the way may take hundreds of times as much.
-const WORKED_ON: usize = 4 << 20;
+/// How many bytes of large bodies may be processed at once. Processing can take hundreds of times the size of a body.
+const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// What is kept of bodies that are still coming and of those that are served. It counts what has really come.
+/// The memory budget for incomplete bodies and for bodies in use. It counts received bytes, not the announced length.
 ///
-/// Where there is no more room, nobody waits for it, since those who have sent half of theirs would wait for each other: of the large
-/// bodies that are still coming, that which began first gives way, as its client has had the most time and not made use of it. So those
-/// who send slowly, or stop half-way, keep nobody out, and a burst of large ones keeps no small one out.
+/// No upload waits for budget, because uploads that are half complete would wait for each other. Instead the budget
+/// evicts incomplete bodies: large ones first, and of these the oldest, whose client had the most time to finish. So a
+/// client that sends slowly or stops half-way does not block others, and a burst of large bodies does not block small
+/// ones.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
-    kept: Mutex<BudgetLeft>,
-    turns: Arc<Semaphore>,
+    state: Mutex<BudgetState>,
+    processing: Arc<Semaphore>,
 }
 
 /// Why a body was not read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// Its client went, or said nonsense.
+    /// The connection broke, or the client sent an invalid body.
     Broken(String),
     TooLarge,
-    /// It gave way to others.
-    NoRoom,
+    /// The body was evicted, or there was no budget for it.
+    OutOfBudget,
 }
 
 #[derive(Debug)]
-struct BudgetLeft {
+struct BudgetState {
     left: usize,
-    /// What large bodies leave of that.
-    for_small: usize,
-    /// The bodies that are still coming, in the order in which they give way: the large ones first, and of these the oldest.
-    coming: BTreeMap<Precedence, Coming>,
+    /// How much of `left` is reserved for small bodies.
+    small_reserve: usize,
+    /// The incomplete bodies, in the order of eviction: large ones first, and of these the oldest.
+    uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
 
-/// In the line of those who give way: whether it is small, and which of them it is.
-type Precedence = (bool, u64);
+/// Whether the body is small, and its sequence number.
+type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
-struct Coming {
+struct Upload {
     bytes: Vec<u8>,
-    /// Dropped where it gives way.
-    _stays: oneshot::Sender<()>,
+    /// Dropped when the body is evicted.
+    _evicted: oneshot::Sender<()>,
 }
 
 impl BodyBudget {
-    /// Room for so many bytes, and for an eighth more of small bodies.
+    /// Creates a budget of `bytes`, plus an eighth that is reserved for small bodies.
     pub(crate) fn new(bytes: usize) -> Self {
-        let for_small = bytes / 8;
-        let kept = BudgetLeft { left: bytes.saturating_add(for_small), for_small, coming: BTreeMap::new(), next: 0 };
-        Self { kept: Mutex::new(kept), turns: Arc::new(Semaphore::new(WORKED_ON)) }
+        let small_reserve = bytes / 8;
+        let state =
+            BudgetState { left: bytes.saturating_add(small_reserve), small_reserve, uploads: BTreeMap::new(), next: 0 };
+        Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. It has its room until the last clone of it is dropped. Dropping the future gives the room back.
+    /// Reads a body to its end. The body uses the budget until its last clone is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future returns the budget. The part of the body that was read is lost.
     pub(crate) async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let (mut arriving, mut size) = (None::<Arriving>, 0);
+        let (mut upload, mut size) = (None::<UploadGuard>, 0);
         loop {
-            let frame = match &mut arriving {
+            let frame = match &mut upload {
                 None => body.frame().await,
-                Some(Arriving { gives_way, .. }) => tokio::select! {
+                Some(UploadGuard { evicted, .. }) => tokio::select! {
                     biased;
-                    _ = gives_way => return Err(Unread::NoRoom),
+                    _ = evicted => return Err(Unread::OutOfBudget),
                     frame = body.frame() => frame,
                 },
             };
@@ -86,126 +92,125 @@ impl BodyBudget {
             let frame = frame.map_err(|error| Unread::Broken(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
             size += data.len();
-            if size > READ_ON {
+            if size > DRAIN_LIMIT {
                 break;
             }
             if size > LARGEST_BODY {
-                arriving = None;
-            } else if !data.is_empty() && !arriving.get_or_insert_with(|| self.begin()).add(&data) {
-                return Err(Unread::NoRoom);
+                upload = None;
+            } else if !data.is_empty() && !upload.get_or_insert_with(|| self.begin()).add(&data) {
+                return Err(Unread::OutOfBudget);
             }
         }
-        match arriving {
+        match upload {
             _ if size > LARGEST_BODY => Err(Unread::TooLarge),
-            Some(arriving) => arriving.end(),
+            Some(upload) => upload.end(),
             None => Ok(Bytes::new()),
         }
     }
 
-    /// Waits until a body can be worked on beside those that are; it has its turn until the last clone is dropped. Small ones wait for
-    /// nobody, others for those who came before them.
+    /// Waits until a body may be processed. The permit is held until the last clone of the returned body is dropped.
+    /// Small bodies do not wait. Large bodies are served in order.
     pub(crate) async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
         }
-        let size = u32::try_from(bytes.len().min(WORKED_ON)).unwrap_or(u32::MAX);
-        // It fails only where the semaphore is closed, which nobody does.
-        let turn = self.turns.clone().acquire_many_owned(size).await.ok();
-        Bytes::from_owner(InTurn { bytes, _turn: turn })
+        let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
+        // It fails only if the semaphore is closed, which never happens.
+        let permit = self.processing.clone().acquire_many_owned(size).await.ok();
+        Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
     }
 
-    fn begin(self: &Arc<Self>) -> Arriving {
-        let (stays, gives_way) = oneshot::channel();
-        let mut kept = self.lock();
-        let target = (true, kept.next);
-        kept.next += 1;
-        kept.coming.insert(target, Coming { bytes: Vec::new(), _stays: stays });
-        Arriving { room: self.clone(), target, gives_way }
+    fn begin(self: &Arc<Self>) -> UploadGuard {
+        let (evict, evicted) = oneshot::channel();
+        let mut state = self.lock();
+        let key = (true, state.next);
+        state.next += 1;
+        state.uploads.insert(key, Upload { bytes: Vec::new(), _evicted: evict });
+        UploadGuard { budget: self.clone(), key, evicted }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BudgetLeft> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl BudgetLeft {
-    /// Adds to a body that is coming; none if it gives way. Answers its new place.
-    fn add(&mut self, target: Precedence, data: &[u8]) -> Option<Precedence> {
-        let mut coming = self.coming.remove(&target)?;
-        let is_small = coming.bytes.len() + data.len() <= SMALL;
-        let target = (is_small, target.1);
-        let needed = data.len() + if is_small { 0 } else { self.for_small };
+impl BudgetState {
+    /// Adds data to an upload and returns its new key. Returns `None` if the upload is evicted.
+    fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
+        let mut upload = self.uploads.remove(&key)?;
+        let is_small = upload.bytes.len() + data.len() <= SMALL;
+        let key = (is_small, key.1);
+        let needed = data.len() + if is_small { 0 } else { self.small_reserve };
         while self.left < needed {
-            let first = self.coming.first_entry().filter(|first| *first.key() < target);
+            let first = self.uploads.first_entry().filter(|first| *first.key() < key);
             let Some(first) = first else {
-                self.left += coming.bytes.len();
+                self.left += upload.bytes.len();
                 return None;
             };
             self.left += first.remove().bytes.len();
         }
         self.left -= data.len();
-        coming.bytes.extend_from_slice(data);
-        self.coming.insert(target, coming);
-        Some(target)
+        upload.bytes.extend_from_slice(data);
+        self.uploads.insert(key, upload);
+        Some(key)
     }
 }
 
-/// A body that is coming.
-struct Arriving {
-    room: Arc<BodyBudget>,
-    target: Precedence,
-    gives_way: oneshot::Receiver<()>,
+/// An incomplete body. Dropping it returns its budget.
+struct UploadGuard {
+    budget: Arc<BodyBudget>,
+    key: EvictionKey,
+    evicted: oneshot::Receiver<()>,
 }
 
-impl Arriving {
-    /// False if it gives way.
+impl UploadGuard {
+    /// Returns false if the upload is evicted.
     fn add(&mut self, data: &[u8]) -> bool {
-        let target = self.room.lock().add(self.target, data);
-        self.target = target.unwrap_or(self.target);
-        target.is_some()
+        let key = self.budget.lock().add(self.key, data);
+        self.key = key.unwrap_or(self.key);
+        key.is_some()
     }
 
-    /// It has come.
     fn end(self) -> Result<Bytes, Unread> {
-        let coming = self.room.lock().coming.remove(&self.target).ok_or(Unread::NoRoom)?;
-        Ok(Bytes::from_owner(Held { bytes: coming.bytes, room: self.room.clone() }))
+        let upload = self.budget.lock().uploads.remove(&self.key).ok_or(Unread::OutOfBudget)?;
+        Ok(Bytes::from_owner(CompleteBody { bytes: upload.bytes, budget: self.budget.clone() }))
     }
 }
 
-impl Drop for Arriving {
+impl Drop for UploadGuard {
     fn drop(&mut self) {
-        let mut kept = self.room.lock();
-        if let Some(coming) = kept.coming.remove(&self.target) {
-            kept.left += coming.bytes.len();
+        let mut state = self.budget.lock();
+        if let Some(upload) = state.uploads.remove(&self.key) {
+            state.left += upload.bytes.len();
         }
     }
 }
 
-/// A body that has come, and its room.
-struct Held {
+/// A complete body, which uses budget until it is dropped.
+struct CompleteBody {
     bytes: Vec<u8>,
-    room: Arc<BodyBudget>,
+    budget: Arc<BodyBudget>,
 }
 
-impl Drop for Held {
+impl Drop for CompleteBody {
     fn drop(&mut self) {
-        self.room.lock().left += self.bytes.len();
+        self.budget.lock().left += self.bytes.len();
     }
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for CompleteBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// A body that is worked on.
-struct InTurn {
+/// A body with its permit.
+struct BodyInProcess {
     bytes: Bytes,
-    _turn: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl AsRef<[u8]> for InTurn {
+impl AsRef<[u8]> for BodyInProcess {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -224,36 +229,36 @@ mod tests {
 
     use super::*;
 
-    /// A body that comes as it is sent, and what becomes of it.
+    /// A body in the middle of an upload, and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
     }
 
     impl Sent {
-        async fn begin(room: &Arc<BodyBudget>, bytes: usize) -> Self {
+        async fn begin(budget: &Arc<BodyBudget>, bytes: usize) -> Self {
             let (parts, received) = mpsc::unbounded_channel::<Bytes>();
             let frames = stream::unfold(received, async |mut received| {
                 let part = received.recv().await?;
                 Some((Ok::<_, Infallible>(Frame::data(part)), received))
             });
-            let room = room.clone();
-            let read = tokio::spawn(async move { room.read(Box::pin(StreamBody::new(frames))).await });
+            let budget = budget.clone();
+            let read = tokio::spawn(async move { budget.read(Box::pin(StreamBody::new(frames))).await });
             let sent = Self { parts, read };
             sent.send(bytes).await;
             sent
         }
 
-        /// Sends so many bytes, and lets them be read.
+        /// Sends zero bytes and lets the reader run.
         async fn send(&self, bytes: usize) {
-            // Where nobody reads it, there is nothing to be done.
+            // The send fails if the reader has ended.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
         }
 
-        fn gave_way(&self) -> bool {
+        fn is_evicted(&self) -> bool {
             self.read.is_finished()
         }
 
@@ -263,70 +268,70 @@ mod tests {
         }
     }
 
-    fn left(room: &BodyBudget) -> usize {
-        room.lock().left
+    fn left(budget: &BodyBudget) -> usize {
+        budget.lock().left
     }
 
     const LARGE: usize = 2 * SMALL;
 
     #[tokio::test]
-    async fn of_the_large_ones_that_are_coming_the_oldest_gives_way() {
-        let room = Arc::new(BodyBudget::new(3 * LARGE));
-        let all = left(&room);
-        let small = Sent::begin(&room, 10).await;
-        let oldest = Sent::begin(&room, LARGE).await;
-        let second = Sent::begin(&room, LARGE).await;
-        let served = Sent::begin(&room, LARGE - 20).await.end().await.expect("room");
-        let newest = Sent::begin(&room, LARGE).await;
-        assert!(oldest.gave_way() && !second.gave_way() && !newest.gave_way() && !small.gave_way());
-        // A byte at a time saves nobody.
+    async fn eviction_takes_the_oldest_large_upload_first() {
+        let budget = Arc::new(BodyBudget::new(3 * LARGE));
+        let all = left(&budget);
+        let small = Sent::begin(&budget, 10).await;
+        let oldest = Sent::begin(&budget, LARGE).await;
+        let second = Sent::begin(&budget, LARGE).await;
+        let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
+        let newest = Sent::begin(&budget, LARGE).await;
+        assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
+        // An upload does not become younger with more data.
         second.send(LARGE).await;
-        assert!(matches!(second.end().await, Err(Unread::NoRoom)));
+        assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);
         newest.send(LARGE).await;
-        assert_eq!(newest.end().await.expect("room").len(), 2 * LARGE);
-        assert_eq!(small.end().await.expect("room").len(), 10);
-        assert_eq!(left(&room), all, "all have given their room back");
+        assert_eq!(newest.end().await.expect("budget").len(), 2 * LARGE);
+        assert_eq!(small.end().await.expect("budget").len(), 10);
+        assert_eq!(left(&budget), all, "the budget is complete again");
     }
 
     #[tokio::test]
-    async fn large_bodies_keep_no_small_one_out() {
-        let room = Arc::new(BodyBudget::new(8 * LARGE));
+    async fn large_bodies_do_not_block_small_ones() {
+        let budget = Arc::new(BodyBudget::new(8 * LARGE));
         let mut served = Vec::new();
-        while let Ok(body) = Sent::begin(&room, LARGE).await.end().await {
+        while let Ok(body) = Sent::begin(&budget, LARGE).await.end().await {
             served.push(body);
         }
         assert_eq!(served.len(), 8);
-        let small = Sent::begin(&room, SMALL).await;
-        assert!(matches!(Sent::begin(&room, LARGE).await.end().await, Err(Unread::NoRoom)));
-        assert_eq!(small.end().await.expect("room").len(), SMALL);
+        let small = Sent::begin(&budget, SMALL).await;
+        assert!(matches!(Sent::begin(&budget, LARGE).await.end().await, Err(Unread::OutOfBudget)));
+        assert_eq!(small.end().await.expect("budget").len(), SMALL);
     }
 
     #[tokio::test]
-    async fn what_is_too_large_or_goes_half_way_leaves_its_room() {
-        let room = Arc::new(BodyBudget::new(LARGEST_BODY));
-        let all = left(&room);
-        let too_large = Sent::begin(&room, LARGEST_BODY).await;
-        assert_eq!(left(&room), all - LARGEST_BODY);
+    async fn rejected_and_aborted_uploads_return_their_budget() {
+        let budget = Arc::new(BodyBudget::new(LARGEST_BODY));
+        let all = left(&budget);
+        let too_large = Sent::begin(&budget, LARGEST_BODY).await;
+        assert_eq!(left(&budget), all - LARGEST_BODY);
         too_large.send(1).await;
-        assert_eq!(left(&room), all);
+        assert_eq!(left(&budget), all);
         assert!(matches!(too_large.end().await, Err(Unread::TooLarge)));
-        let half = Sent::begin(&room, LARGE).await;
+        let half = Sent::begin(&budget, LARGE).await;
         half.read.abort();
         assert!(half.read.await.is_err());
-        assert_eq!(left(&room), all);
+        assert_eq!(left(&budget), all);
     }
 
     #[tokio::test]
-    async fn large_bodies_are_worked_on_a_few_at_a_time_in_the_order_of_their_coming() {
-        let room = BodyBudget::new(0);
+    async fn large_bodies_are_processed_in_order_within_a_limit() {
+        let budget = BodyBudget::new(0);
         let body = |bytes: usize| Bytes::from(vec![0; bytes]);
-        let first = room.turn(body(WORKED_ON - LARGE)).await;
-        let mut second = Box::pin(room.turn(body(2 * LARGE)));
+        let first = budget.turn(body(PROCESSING_LIMIT - LARGE)).await;
+        let mut second = Box::pin(budget.turn(body(2 * LARGE)));
         assert!(second.as_mut().now_or_never().is_none());
-        let mut third = Box::pin(room.turn(body(LARGE)));
-        assert!(third.as_mut().now_or_never().is_none(), "it fits, and is not before its turn");
-        assert!(room.turn(body(SMALL)).now_or_never().is_some(), "small ones wait for nobody");
+        let mut third = Box::pin(budget.turn(body(LARGE)));
+        assert!(third.as_mut().now_or_never().is_none(), "it would fit, but must wait for the second");
+        assert!(budget.turn(body(SMALL)).now_or_never().is_some(), "small bodies do not wait");
         drop(first);
         assert!(second.now_or_never().is_some() && third.now_or_never().is_some());
     }

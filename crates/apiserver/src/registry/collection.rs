@@ -1,4 +1,4 @@
-//! DELETE of a collection.
+//! `deletecollection`.
 
 use pintle_meta::ResourceVersionMatch;
 
@@ -11,9 +11,12 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
-    /// over; the first other failure ends it, with what was deleted before staying so. That is also what becomes of it where it is
-    /// dropped: others have their turns between two deletions, and each of these is whole.
+    /// Deletes one page of the selected objects and returns them as listed. Skips objects that are deleted meanwhile.
+    /// Stops at the first other failure; earlier deletions are not undone. Yields between two deletions.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops between two deletions. Each deletion is complete or undone.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,
@@ -23,13 +26,13 @@ impl Registry {
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &versioned(list), None).await?;
         let mut left = listed.objects.clone();
-        let asked = |namespace: &str| RequestTarget::new(selection.kind.clone(), namespace, "");
-        while let Some(meant) = left.look() {
+        let requested = |namespace: &str| RequestTarget::new(selection.kind.clone(), namespace, "");
+        while let Some(item) = left.scan_next() {
             tokio::task::yield_now().await;
-            let Some(item) = meant else { continue };
+            let Some(item) = item else { continue };
             offload::work_on(item.weight()).await;
             let target = RequestTarget::new(selection.kind.clone(), &item.namespace(), &item.name());
-            match self.delete_asked(&target, &asked(&target.namespace), options, by) {
+            match self.delete_admitted(&target, &requested(&target.namespace), options, by) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),
                 Ok(_) => (),
@@ -39,7 +42,7 @@ impl Registry {
     }
 }
 
-/// A real server reads a list that is deleted in pages even if no limit was asked for, and a limit makes a version the exact one.
+/// A real server reads the list in pages even without a limit. With pages, a version means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();
@@ -56,10 +59,10 @@ mod tests {
     use super::*;
     use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
-    use crate::registry::list::LOOKS;
+    use crate::registry::list::SCAN_BATCH;
     use crate::store::Expect;
 
-    const MAPS: usize = 4 * LOOKS;
+    const MAPS: usize = 4 * SCAN_BATCH;
 
     fn selection(registry: &Registry, options: &ListOptions) -> Selection {
         let kinds = registry.kinds();
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_their_turns_while_many_objects_are_deleted() {
+    fn deletecollection_does_not_starve_other_tasks() {
         let (registry, list) = (registry(), ListOptions::default());
         let (selection, options) = (selection(&registry, &list), DeleteOptions::default());
         let (listed, turns) = turns(registry.delete_collection(&selection, &list, &options, &Requester::default()));
@@ -88,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn others_have_their_turns_while_a_page_of_few_is_looked_for_among_many() {
+    fn list_with_few_matches_does_not_starve_other_tasks() {
         let registry = registry();
         let mut list = ListOptions::default();
         (list.limit, list.label_selector) = (Some(1), "a=b".into());
         let (listed, turns) = turns(registry.list(&selection(&registry, &list), &list, None));
         assert_eq!(listed.expect("a list").objects.count(), 0);
-        assert!(turns >= MAPS / LOOKS / 2, "{turns}");
+        assert!(turns >= MAPS / SCAN_BATCH / 2, "{turns}");
     }
 }

@@ -1,6 +1,7 @@
-//! The one way by which a request has an object stored in place of another, or of none, but for the mark of a deletion, which must be
-//! possible for whatever is stored. What a server begins with, what a restored snapshot holds, what a plan shows of its cluster, and what
-//! quotas are charged with go by others: their sizes are not looked at.
+//! Commits of objects that requests write, with a size check.
+//!
+//! Some writes have no size check: marking an object as deleted, which must always be possible; the initial objects of
+//! a server; restored snapshots; the cluster's objects in a plan; and quota updates.
 
 use std::sync::Arc;
 
@@ -14,9 +15,11 @@ use crate::request::options::How;
 use crate::store::{Change, Charge, Expect, Present, Refused};
 
 impl Registry {
-    /// Stores an object and what is charged for it, in one step, unless it is larger than an object may be, or something came between:
-    /// to it, to what it is charged to, or to what else `holds` asks about. Where it is only its managed fields that make it so large it
-    /// goes without them, but for an apply, which stands on them.
+    /// Stores an object and its quota updates in one step. Fails if the object is too large. Returns [`Refused`] if the
+    /// object, a charged quota or another input that `precondition` checks has changed.
+    ///
+    /// If only the managed fields make the object too large, it is stored without them. An apply fails instead, because
+    /// it needs them.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,
@@ -24,7 +27,7 @@ impl Registry {
         how: How,
         mut object: Json,
         charges: Vec<Charge>,
-        holds: impl FnOnce(&Present) -> bool,
+        precondition: impl FnOnce(&Present) -> bool,
     ) -> Outcome<Result<Arc<Change>, Refused>> {
         let (kind, key) = (&target.kind, target.key());
         if let Err(too_large) = size::check(kind, &key, &object) {
@@ -34,6 +37,6 @@ impl Registry {
             metadata_mut(&mut object).unset("managedFields");
             size::check(kind, &key, &object)?;
         }
-        Ok(self.db.commit(&target.resource_key(), &key, expect, object, charges, holds))
+        Ok(self.db.commit(&target.resource_key(), &key, expect, object, charges, precondition))
     }
 }

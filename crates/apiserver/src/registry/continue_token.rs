@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page of a list begins.
+//! Continue tokens, which name the start of the next page of a list.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,10 +8,10 @@ use crate::failure::{Failure, Outcome};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A place in a list, and the revision that the list shows.
+/// A position in a list, and the revision that the list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
-    /// None: the newest state.
+    /// `None` means the newest state.
     pub(super) revision: Option<u64>,
     /// The first key of the page, relative to the collection.
     pub(super) start: String,
@@ -28,7 +28,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// The place right after `key`, which is relative to the collection.
+    /// Creates a token for the position right after `key`. The key is relative to the collection.
     pub(super) fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
     }
@@ -65,7 +65,7 @@ impl ContinueToken {
     }
 }
 
-/// What fuzzing puts a token through.
+/// The fuzz target of continue tokens.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_says_its_place_and_revision_and_nothing_else() {
+    fn tokens_round_trip_and_match_a_real_server() {
         for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
             assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }

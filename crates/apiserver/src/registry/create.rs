@@ -1,4 +1,4 @@
-//! POST: creates one object.
+//! Creates of one object (POST, and updates that create).
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::registry::Writer;
 use crate::request::options::How;
 use crate::store::{Expect, Present, Refused, Stored};
 
-/// How many generated names are tried.
+/// How many generated names the server tries.
 const CREATE_TRIES: usize = 8;
 /// How many attempts of a create may lose an address or a port to another object.
 const CLAIM_TRIES: usize = 64;
 
-/// An object that is about to be created, as the phases that precede its name left it.
+/// An object to create, after all phases that do not need its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
@@ -32,7 +32,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`, whose own name does not count. A generated name that another object has is generated anew.
+    /// Creates an object in `target`. Ignores the name in `target`. If another object has the generated name, the
+    /// server generates a new one.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -49,7 +50,7 @@ impl Registry {
                 Err(Refused::Mismatch(found)) => {
                     names += 1;
                     if !generate || names == CREATE_TRIES {
-                        return Err(taken(&target.kind.resource(), &named.name, &base, found.as_deref()));
+                        return Err(name_taken(&target.kind.resource(), &named.name, &base, found.as_deref()));
                     }
                 }
                 Err(Refused::Taken) if taken_claims == CLAIM_TRIES => {
@@ -64,8 +65,8 @@ impl Registry {
         }
     }
 
-    /// One attempt of an update or an apply to create the object that it did not find. It is refused if another request has created the object
-    /// meanwhile; the caller then updates that one, as kube-apiserver does.
+    /// Tries once to create an object that an update or an apply did not find. Returns [`Refused`] if another request
+    /// has created the object meanwhile. The caller then updates that object, as kube-apiserver does.
     pub(super) fn create_absent(
         &self,
         how: How,
@@ -77,7 +78,7 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// The phases of a create that need no name.
+    /// Runs the phases of a create that need no name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
@@ -90,7 +91,7 @@ impl Registry {
         Ok(Received { object: write.new, version, labelled: write.labelled })
     }
 
-    /// One attempt to create the object in `target`.
+    /// Tries once to create the object in `target`.
     fn try_create(
         &self,
         how: How,
@@ -125,7 +126,8 @@ impl Registry {
         Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
     }
 
-    /// The definition of a custom resource must be there and not be going away, and so must the namespace.
+    /// Checks that the namespace exists and is not being deleted. For a custom resource, checks the same of its
+    /// definition.
     fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
@@ -142,7 +144,7 @@ impl Registry {
         }
     }
 
-    /// The namespace must be there and not be going away.
+    /// Checks that the namespace exists and is not being deleted.
     pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
         let Some(found) = self.db.get(NAMESPACES, namespace) else {
             return Err(Failure::not_found(&GroupResource::new("", NAMESPACES), namespace));
@@ -162,7 +164,8 @@ impl Registry {
     }
 }
 
-/// Whether the definition of a custom resource is still that which made the kind, and is not going.
+/// Whether the kind is built in, or its custom resource definition still exists with the same uid and is not being
+/// deleted.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
         let definition = now.get(crd::DEFINITIONS, &crd::name(kind));
@@ -174,7 +177,7 @@ fn namespace_is_open(now: &Present, namespace: &str) -> bool {
     now.get(NAMESPACES, namespace).is_some_and(|found| !found.is_deleting())
 }
 
-/// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
+/// Removes the fields that a client may not set. A PUT or an apply keeps the deletion fields.
 fn wipe(object: &mut Json, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
@@ -186,9 +189,9 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// The name is taken. One that the server generated from `base` is worth another request; kube-apiserver says the same of every object that
-/// has a `generateName`.
-fn taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
+/// Returns the error for a name that another object has. If the server generated the name from `base`, the client
+/// should retry. kube-apiserver says the same for every object that has a `generateName`.
+fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {
         failure.status.message += ", the server was not able to generate a unique name for the object";

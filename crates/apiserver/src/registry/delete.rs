@@ -1,4 +1,4 @@
-//! DELETE of one object.
+//! Deletes of one object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +16,31 @@ use crate::request::Requester;
 use crate::request::options::DeleteOptions;
 use crate::store::Stored;
 
-/// What holds an object until its dependents have been let go, or have gone.
+/// The finalizers that keep an owner until its dependents are orphaned or deleted.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
-/// What a deletion answers with.
+/// The response of a delete.
 pub(crate) enum Deleted {
-    /// The object, which something still holds.
+    /// The object still exists: a finalizer or a grace period delays its removal.
     Held(Served),
-    /// The object as it went: its kind answers so, or it is only said what would go.
+    /// The removed object. Some kinds respond so, and so does a dry run.
     Object(Served),
-    /// A Status that names what is gone.
+    /// A Status that names the removed object.
     Gone(Box<Status>),
 }
 
 impl Registry {
-    /// Deletes the object at `target`, or begins to.
+    /// Deletes the object at `target`, or marks it as deleted.
     pub(crate) fn delete(&self, target: &RequestTarget, options: &DeleteOptions, by: &Requester) -> Outcome<Deleted> {
-        self.delete_asked(target, target, options, by)
+        self.delete_admitted(target, target, options, by)
     }
 
-    /// The same, where `asked` is what the request's path names: the object, or the collection that it is deleted with.
-    pub(super) fn delete_asked(
+    /// Like [`delete`](Self::delete). `requested` is the target in the request's path: the object, or its collection.
+    pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
-        asked: &RequestTarget,
+        requested: &RequestTarget,
         options: &DeleteOptions,
         by: &Requester,
     ) -> Outcome<Deleted> {
@@ -48,9 +48,9 @@ impl Registry {
         self.delete_if(target, options, |stored| {
             by.check_time()?;
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
-            self.ask(AdmissionRequest {
+            self.run_admission(AdmissionRequest {
                 operation: Operation::Delete,
-                target: asked,
+                target: requested,
                 old: Some(&old),
                 new: None,
                 options: AdmissionOptions::Delete(options),
@@ -59,12 +59,12 @@ impl Registry {
         })
     }
 
-    /// Deletes the object that `passes` lets pass, without a question to admission.
+    /// Deletes the object without admission, if `check` succeeds.
     pub(crate) fn delete_if(
         &self,
         target: &RequestTarget,
         options: &DeleteOptions,
-        passes: impl Fn(&Stored) -> Outcome<()>,
+        check: impl Fn(&Stored) -> Outcome<()>,
     ) -> Outcome<Deleted> {
         let kind = &target.kind;
         loop {
@@ -73,14 +73,14 @@ impl Registry {
             };
             let old = stored.decode();
             target.check_preconditions(&old, options)?;
-            passes(&stored)?;
+            check(&stored)?;
             if let Some(deleted) = self.try_delete(target, &stored, &old, options) {
                 return Ok(deleted);
             }
         }
     }
 
-    /// One try; none if the object was written meanwhile.
+    /// Tries once to delete the object. Returns `None` if the object has changed meanwhile.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -95,10 +95,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // A graceful object is always seen going before it is gone.
-        let seen_going = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
-        if !held && grace == 0 && seen_going {
-            // A dry run shows what the options would take off the object; the deletion itself takes no such step.
+        // A graceful object is always visible as terminating before it is removed.
+        let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
+        if !held && grace == 0 && was_marked {
+            // A dry run shows the changes of the options to the object. The deletion itself removes the object without
+            // that step.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -106,7 +107,7 @@ impl Registry {
         }
         let shrinks = !is_first && metadata::grace_seconds(old).is_some_and(|left| grace < left);
         if is_first || shrinks {
-            self.date(&mut new, old, (!marks).then_some(grace));
+            self.set_deletion_time(&mut new, old, (!marks).then_some(grace));
         }
         let changed = new != *old;
         let gone = !held && grace == 0;
@@ -135,7 +136,7 @@ impl Registry {
                 Served::stored(kind, &change.new)
             }
         };
-        if kind.conduct.answers_deleted {
+        if kind.conduct.returns_deleted {
             return Some(Deleted::Object(shown));
         }
         let GroupResource { group, resource } = kind.resource();
@@ -153,8 +154,8 @@ impl Registry {
         })))
     }
 
-    /// Notes when the object goes; and what grace it has, where it is that which it waits for.
-    fn date(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
+    /// Sets the deletion timestamp. With `grace`, also sets the grace period.
+    fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
         let time = match grace.filter(|_| !first) {
@@ -167,26 +168,26 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // Of some kinds it is what a client has sent.
+            // Some kinds have the generation that the client sent.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Whether nothing holds an object any more that is going.
-pub(super) fn is_due(kind: &Kind, object: &Json) -> bool {
+/// Whether an object is being deleted and nothing delays its removal.
+pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
         && metadata::grace_seconds(object).unwrap_or(0) == 0
         && !kind.strategy.is_held(object)
 }
 
-/// An object that was not stored, as its kind shows it.
+/// Converts an object that was not stored to the version of its kind.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
-/// When a deletion under way ends, if its grace shrinks.
+/// Returns the new deletion time if the grace period of a deletion shrinks.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
@@ -194,21 +195,21 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// The finalizers that the options leave the object with.
+/// Returns the finalizers of the object after the options are applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // Nothing depends on a report.
+    // Reports have no dependents.
     if kind.strategy.is_report() {
         return present;
     }
-    let asked = match (options.orphan_dependents, options.propagation) {
+    let requested = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
         (Some(false), _) if kind.strategy.waits_for_dependents() => Some(PropagationPolicy::Foreground),
         (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };
     let has = |name: &str| present.iter().any(|known| known == name);
-    let policy = asked.unwrap_or_else(|| match () {
+    let policy = requested.unwrap_or_else(|| match () {
         () if has(ORPHAN_FINALIZER) => PropagationPolicy::Orphan,
         () if has(FOREGROUND_FINALIZER) => PropagationPolicy::Foreground,
         () if kind.conduct.orphans => PropagationPolicy::Orphan,

@@ -1,4 +1,4 @@
-//! Views that lag behind what is written, for a fault that a test asked for.
+//! Stale views of the store, for faults that serve old data.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::faults::{Lag, View};
 use crate::kinds::Kind;
 
 impl Registry {
-    /// The version that a view of a resource has come to.
-    pub(crate) fn seen(&self, kind: &Kind, view: View) -> u64 {
+    /// Returns the revision that a stale view of a resource shows now.
+    pub(crate) fn view_revision(&self, kind: &Kind, view: View) -> u64 {
         let resource = kind.store.to_string();
         self.db.read(|store| {
             let version = match view {
@@ -25,8 +25,12 @@ impl Registry {
         })
     }
 
-    /// Waits until a view of a resource that lags has come to a version. Dropping it has no effect.
-    pub(crate) async fn until_seen(&self, kind: &Kind, version: u64, lag: Lag) {
+    /// Waits until a stale view of a resource shows a revision.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub(crate) async fn wait_until_visible(&self, kind: &Kind, version: u64, lag: Lag) {
         let last = match lag {
             Lag::Time(_) => version,
             Lag::Versions(last) => version.saturating_add(last),
@@ -36,7 +40,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(&kind.store.to_string(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // Later than there are times.
+            // The time is out of range.
             Some(None) => std::future::pending().await,
             None => (),
         }

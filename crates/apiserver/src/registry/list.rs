@@ -1,4 +1,4 @@
-//! GET of one object and of lists.
+//! Reads of one object, and lists.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::offload;
 use crate::request::options::ListOptions;
 use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, ResourceKey, Run, Stored, key};
 
-/// After so many objects that are not meant, who looks through them lets others work.
-pub(crate) const LOOKS: usize = 256;
+/// A scan yields to other tasks after this many objects.
+pub(crate) const SCAN_BATCH: usize = 256;
 
-/// Which objects of a collection are meant.
+/// The collection and the selectors of a list or a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: Arc<Kind>,
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads the selectors' syntax.
+    /// Parses the selectors. [`checked`](Self::checked) validates the field names.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -39,7 +39,7 @@ impl Selection {
         })
     }
 
-    /// Holds the field labels against those that the kind has.
+    /// Fails if the kind does not support a field of the field selector.
     pub(crate) fn checked(self) -> Outcome<Self> {
         match unknown_field(&self.fields, &self.kind) {
             Some(why) => Err(Failure::bad_request(why)),
@@ -47,12 +47,12 @@ impl Selection {
         }
     }
 
-    /// Whether every object of the collection is meant.
+    /// Whether the selectors match every object of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Whether an object among its keys is meant. It is looked at no further than the selectors do.
+    /// Whether the selectors match an object of the range. It decodes no more of the object than the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -62,28 +62,28 @@ impl Selection {
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// What it takes to find out whether an object is meant, as bytes of a body that takes as long.
+    /// The cost of matching an object, in bytes of a body that takes as long to process.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
-    /// The same of one among many: labels may be all that there is of a large object.
+    /// The cost of matching an object in a scan. A large object can consist mostly of labels, so labels count here.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
     }
 
-    /// The keys among which the objects are.
+    /// Returns the key range of the collection.
     pub(crate) fn range(&self) -> Range {
-        match self.target() {
+        match self.single_name() {
             Some(name) => Range::object(&self.namespace, name),
             None => Range::namespace((!self.namespace.is_empty()).then_some(&self.namespace)),
         }
     }
 
-    /// What of the resource the objects are in.
+    /// Returns the part of the resource that a watch has to follow.
     pub(crate) fn scope(&self) -> FeedScope {
-        match self.target() {
+        match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
             None if !self.namespace.is_empty() => FeedScope::Namespace(self.namespace.clone()),
             None => match indexed_field(&self.fields, &self.kind) {
@@ -93,18 +93,18 @@ impl Selection {
         }
     }
 
-    /// The name of the one object that can be meant, if so.
-    fn target(&self) -> Option<&str> {
+    /// Returns the name of the object, if the selection can match only one object.
+    fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
-    /// The one name that is asked for, if so.
+    /// Returns the name in the field selector `metadata.name=…`, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }
 }
 
-/// The objects that are meant, as they were at one moment. They are looked for as they are asked for.
+/// An iterator over the matching objects of a snapshot. It evaluates the selectors lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -112,25 +112,26 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Looks at the next one: whether it is meant. None at the end.
-    pub(crate) fn look(&mut self) -> Option<Option<Arc<Stored>>> {
+    /// Examines the next object. Returns `None` at the end, and `Some(None)` if the object does not match.
+    pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
-        let meant = self.selection.matches(stored).then(|| stored.clone());
+        let matched = self.selection.matches(stored).then(|| stored.clone());
         self.run.pass();
-        Some(meant)
+        Some(matched)
     }
 
-    /// What it takes to [look](Self::look) at the next one, and to show it where that takes what `shown` says.
+    /// The cost of [examining](Self::scan_next) the next object and encoding it. `shown` returns the cost of the
+    /// encoding.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// The next ones, if they are neighbours, and all are meant. They stay.
+    /// Returns the next run of neighbouring objects without consuming it, if the selectors match every object.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
 
-    /// Passes over what [`neighbours`](Self::neighbours) has told.
+    /// Skips the objects that [`neighbours`](Self::neighbours) returned.
     pub(crate) fn pass_neighbours(&mut self) {
         self.run.pass_neighbours();
     }
@@ -141,7 +142,7 @@ impl Iterator for Selected {
 
     fn next(&mut self) -> Option<Arc<Stored>> {
         loop {
-            if let Some(stored) = self.look()? {
+            if let Some(stored) = self.scan_next()? {
                 return Some(stored);
             }
         }
@@ -152,30 +153,30 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// 0 where there is none.
+    /// 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
 }
 
-/// Which state a list shows.
+/// The state that a list shows.
 enum Moment {
     Newest,
     Exactly(u64),
 }
 
 impl Registry {
-    /// One object, as its kind shows it.
+    /// Returns one object in the version of its kind.
     pub(crate) fn get(&self, target: &RequestTarget) -> Outcome<Served> {
-        match self.made_up(target) {
+        match self.virtual_object(target) {
             Some(found) => found,
             None => Ok(Served::stored(&target.kind, &self.stored(target, None)?)),
         }
     }
 
-    /// The same as it is now, or as a stale view has it; apart, where it takes long to make what is shown.
+    /// Like [`get`](Self::get), from the current state or from a stale view. Offloads expensive conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
-        if let Some(found) = self.made_up(target) {
+        if let Some(found) = self.virtual_object(target) {
             return found;
         }
         let stored = self.stored(target, stale)?;
@@ -183,10 +184,11 @@ impl Registry {
         Ok(Served::stored(&target.kind, &stored))
     }
 
-    /// One of the objects that are never stored, if the kind has such.
-    fn made_up(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
-        let found = target.kind.strategy.made_up()?.into_iter().find(|object| metadata::name(object) == target.name);
-        // A real server says it of the kind and not of the resource.
+    /// Returns a virtual object, which is never stored, if the kind has such objects.
+    fn virtual_object(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
+        let found =
+            target.kind.strategy.computed_objects()?.into_iter().find(|object| metadata::name(object) == target.name);
+        // A real server names the kind here, not the resource.
         let of = GroupResource::new(&target.kind.group, &target.kind.singular);
         let found = found.map(|object| Served::value(&target.kind, object));
         Some(found.ok_or_else(|| Failure::not_found(&of, &target.name)))
@@ -201,28 +203,27 @@ impl Registry {
         stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     }
 
-    /// How many bytes an object takes, if it is there.
+    /// Returns the size of an object in bytes, or 0 if it does not exist.
     pub(crate) fn weight(&self, target: &RequestTarget) -> usize {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// A resource as a stale view has it.
+    /// Returns a resource in a stale view, and its revision.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
-        let version = self.seen(kind, view);
+        let version = self.view_revision(kind, view);
         let objects = self.db.past(&kind.store.to_string().into(), version);
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`](Self::version_to_wait_for) told, has been waited for.
-    ///
-    /// Of very many objects few may be meant: others have their turns meanwhile.
+    /// Returns a page of the matching objects. The caller has waited for the revision of
+    /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
         selection: &Selection,
         options: &ListOptions,
         stale: Option<View>,
     ) -> Outcome<ListReply> {
-        if let Some(objects) = selection.kind.strategy.made_up() {
+        if let Some(objects) = selection.kind.strategy.computed_objects() {
             let objects: Objects = objects.iter().map(Stored::unversioned).collect();
             return Ok(page(selection, objects.run(&Range::namespace(None)), None, 0).await);
         }
@@ -252,7 +253,7 @@ impl Registry {
         Ok(reply)
     }
 
-    /// The revision that a list has to wait for, if it asks for one.
+    /// Returns the revision that a list has to wait for, if any.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
             return Ok(ContinueToken::decode(&options.continue_token)?.revision);
@@ -275,12 +276,12 @@ impl Registry {
     }
 }
 
-/// Takes a page from objects in key order.
+/// Takes a page of objects, in key order.
 async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // Who asks for one name gets no pages.
+    // A list of a single name is not paged.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -294,19 +295,19 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
             break;
         }
         looks += 1;
-        if looks % LOOKS == 0 {
+        if looks % SCAN_BATCH == 0 {
             tokio::task::yield_now().await;
         }
     }
     reply
 }
 
-/// What is answered where a test wants a view that nobody keeps.
+/// The error for a stale view that is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
-/// What a list answers that asks for a forgotten revision.
+/// The error for a list of a compacted revision.
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -321,12 +322,12 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Whether a real server reads the kind from its storage each time.
+/// Whether a real server reads the kind from etcd each time, without the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }
 
-/// A resource version of a list: a whole number; empty stands for 0.
+/// Parses the resource version of a list: a whole number. An empty text means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);
@@ -337,7 +338,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// A number as Go's `strconv.ParseUint` reads it; a failure is 500 and in its words.
+/// Parses a number like Go's `strconv.ParseUint`. A failure is a 500 with Go's message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {
@@ -348,7 +349,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// The store's complaint, where nothing says better.
-pub(crate) fn compacted(error: Compacted, asked: u64) -> Failure {
-    Failure::expired(format!("too old resource version: {asked} ({})", error.oldest))
+/// The error for a compacted revision, as the store reports it.
+pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
+    Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

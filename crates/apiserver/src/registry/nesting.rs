@@ -1,4 +1,4 @@
-//! How deep objects may nest.
+//! The limit of nesting in objects.
 
 use pintle_json::Json;
 use pintle_meta::Reason;
@@ -7,28 +7,29 @@ use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
 use crate::object::metadata;
 
-/// So many lists and objects may stand one in another in a stored object, with its managed fields: these nest deeper than what
-/// they tell of. Readers of JSON, this server among them, often take 127, and a watch of tables lays four around each object.
+/// The maximum nesting of lists and objects in a stored object. It includes managed fields, which nest deeper than the
+/// fields that they describe. Many JSON readers, including this server, accept 127 levels. A watch of tables adds four
+/// levels around each object.
 const DEEPEST_STORED: usize = 120;
 
-/// Refuses an object that would nest too deeply to be read once it is served.
+/// Fails if a served object would nest too deeply for JSON readers.
 pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, DEEPEST_STORED) {
         return Ok(());
     }
     let (resource, name) = (kind.resource(), metadata::name(object));
     let message = format!(
-        "{resource} {name:?} is invalid: with its managed fields, which nest deeper than the fields they tell of, it may nest at \
+        "{resource} {name:?} is invalid: including its managed fields, which nest deeper than the fields they describe, it may nest at \
          most {DEEPEST_STORED} lists and objects in one another"
     );
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Whether no more than `room` containers stand one in another. It goes no deeper than that.
-fn fits(value: &Json, room: usize) -> bool {
+/// Whether `value` has at most `levels` levels of nesting. The recursion stops at that depth.
+fn fits(value: &Json, levels: usize) -> bool {
     match value {
-        Json::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
-        Json::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
+        Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),
+        Json::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
         _ => true,
     }
 }

@@ -6,16 +6,16 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// A write of one object, on its way.
+/// A write of one object, between the phases of the pipeline.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
-    /// The object as it was; none of one that is new.
+    /// The stored object. `None` for a create.
     pub(super) old: Option<&'a Json>,
-    /// The object as it is to be, so far.
+    /// The new object after the phases so far.
     pub(super) new: Json,
-    /// Who writes, with which options.
+    /// The field manager, the requester and the options.
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    /// Whether the object came with labels of its own.
+    /// Whether the client sent labels.
     pub(super) labelled: bool,
 }

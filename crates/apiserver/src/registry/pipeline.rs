@@ -1,8 +1,7 @@
-//! The one way that every write takes from what a request would have to what can be stored.
+//! The phases of a write, from the requested object to the object to store.
 //!
-//! [`Registry::receive`] and [`Registry::complete`] list its phases, once. Creates and updates differ in what comes before them,
-//! between and after: the one tries names and needs a place that is free, the other holds versions against each other, and works the
-//! object out anew where another write came between.
+//! All writes use [`Registry::receive`] and [`Registry::complete`]. Creates and updates differ around these phases. A
+//! create tries names and needs a free one. An update compares versions and recomputes the object after a conflict.
 
 use pintle_json::Json;
 
@@ -20,15 +19,15 @@ use crate::request::options::How;
 use crate::store::Charge;
 use crate::validate::FieldErrors;
 
-/// An object that can be stored.
+/// An object that is ready to be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// What quotas are charged with the write.
+    /// The quota updates that are committed with the object.
     pub(super) charges: Vec<Charge>,
 }
 
 impl Registry {
-    /// The phases of every write that come before the object's own: whose its fields are, and what others would have it be.
+    /// Runs the phases before the kind's own rules: defaults, managed fields, admission and checks of granted rights.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -41,7 +40,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The others, on what has been received.
+    /// Runs the remaining phases on a received object.
     pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
         kinds::object_meta::check_types(&write.target.kind, &write.new)?;
@@ -54,7 +53,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Has admission change the object; of `/scale`, the Scale that becomes of it.
+    /// Runs the mutating admission. For `/scale`, admission sees the Scale.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -67,7 +66,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Asks admission whether it lets the object pass.
+    /// Runs the validating admission. Returns the quota updates.
     fn validate_admitted(&self, write: &mut Write<'_>) -> Outcome<Vec<Charge>> {
         let scales = write.scales();
         let request = write.request();
@@ -79,15 +78,15 @@ impl Registry {
         }
     }
 
-    /// Warns of what of an object that is about to be written has no effect here, and would elsewhere.
+    /// Warns about fields that have an effect in a real server, but not in this one.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
-            let told = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
-            told.into_iter().for_each(|text| by.requester().warn(text));
+            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &self.db);
+            warnings.into_iter().for_each(|text| by.requester().warn(text));
         }
     }
 
-    /// Sets what only the server sets, or keeps it.
+    /// Sets or keeps the fields that only the server sets.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -101,7 +100,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// The kind's own part: what it fills in and puts back, and what it refuses before it looks at the whole.
+    /// Runs the kind's own preparation and its early checks.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
@@ -115,7 +114,7 @@ impl Registry {
     }
 }
 
-/// The scales of an object, as it was and as it is to be.
+/// The scale of an object before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -123,12 +122,12 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// What of the object the rules of its kind hear of: one that is new comes whole, whatever path it came by.
+    /// The subresource for the rules of the kind. A new object is complete, so it has none.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
 
-    /// What admission is told of it.
+    /// Returns the admission attributes of the write.
     fn request(&mut self) -> AdmissionRequest<'_> {
         AdmissionRequest {
             operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
@@ -140,21 +139,21 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What it is told instead where it is the scale that is written.
+    /// Returns the scales for admission, for a write of `/scale`.
     fn scales(&self) -> Option<Scales<'a>> {
         let paths = self.target.kind.strategy.scale().filter(|_| self.target.subresource == Subresource::Scale)?;
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Records who owns which fields. Both objects are as the client wants them, untouched by the rules of the kind. An apply has done
-    /// so where it made the object.
+    /// Updates the managed fields. Both objects are as requested, before the rules of the kind change them. An apply
+    /// has updated the managed fields already.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
         }
     }
 
-    /// What this write cannot change stays as it was: the status, or all but that.
+    /// Restores the parts that this write cannot change: the status, or everything but the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -179,7 +178,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Fails if the object is invalid. Warns of what of it is not as it should be.
+    /// Fails if the object is invalid. Adds warnings for questionable values.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let errors = match self.old {
@@ -190,7 +189,7 @@ impl<'a> Write<'a> {
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
             Some(old) => [
-                kinds::object_meta::errors_of_change(kind, &self.new, old, subresource),
+                kinds::object_meta::update_errors(kind, &self.new, old, subresource),
                 kind.strategy.validate_update(&self.new, old, subresource),
             ],
         }
@@ -208,7 +207,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// What no update changes, and what it may leave out.
+/// Restores the metadata that updates cannot change and may omit.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");
@@ -223,7 +222,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // Another grace period than the present one is refused by validation.
+    // Validation rejects a grace period other than the current one.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
@@ -231,11 +230,15 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` takes the status alone; of most kinds, and the metadata that their strategies let through.
+/// A write of `/status` changes the status. For most kinds it also changes the metadata that their strategies allow.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
-    let taken = ["status", "apiVersion", "kind", "metadata"];
-    put_back_all_but(new, old, if kind.strategy.status_keeps_metadata() { &taken[..3] } else { &taken });
+    let status_fields = ["status", "apiVersion", "kind", "metadata"];
+    put_back_all_but(
+        new,
+        old,
+        if kind.strategy.status_keeps_metadata() { &status_fields[..3] } else { &status_fields },
+    );
     if kind.strategy.status_keeps_metadata()
         && let Some(metadata) = new.get_mut("metadata")
     {

@@ -1,4 +1,5 @@
-//! Admission by the security standard that a namespace's labels name: its pods are held to it, and who writes what pods are made of is warned.
+//! Pod Security admission: enforces the standard in the namespace's labels on pods, and warns about violations in pod
+//! templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use pintle_json::Json;
 
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
-use crate::admission::pod_security::{Policy, Standard, reasons, told};
+use crate::admission::pod_security::{Policy, Standard, detailed, reasons};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{NAMESPACES, Pods, RequestTarget};
 use crate::object::metadata;
@@ -16,23 +17,23 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// So many pods are looked at as a namespace comes to be stricter, and for so long.
-const MOST_PODS: usize = 3000;
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// When a namespace becomes stricter, at most this many existing pods are checked, for at most this long.
+const MAX_PODS: usize = 3000;
+const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// What the audit says of a pod: to which standard it is held, and what it has against that which is audited.
+/// The audit annotations of a pod: the enforced standard, and the violations of the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// Refuses pods, and labels that name no standard.
+/// The plugin. It rejects pods that violate the enforced standard, and invalid labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
-/// What of a write the standards are about.
+/// The object that the standards apply to.
 enum StandardsTarget<'a> {
     Namespace,
     Pod,
-    /// What pods are made of.
+    /// A pod template.
     Template(&'a Json),
 }
 
@@ -47,24 +48,24 @@ impl Plugin for PodSecurity {
                 if !errors.is_empty() && old.as_ref().is_none_or(|(_, old)| *old != errors) {
                     return Err(kind.invalid(name, errors));
                 }
-                if old.is_some_and(|(old, _)| policy.enforce.is_beyond(old.enforce)) {
-                    of_pods_in(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
+                if old.is_some_and(|(old, _)| policy.enforce.may_exceed(old.enforce)) {
+                    existing_pod_warnings(registry, name, policy.enforce).into_iter().for_each(|text| by.warn(text));
                 }
             }
             StandardsTarget::Pod => {
                 let Policy { enforce, audit, warn } = policy_at(registry, target);
                 by.annotate(ENFORCED, enforce.to_string());
-                note_violations(by, audit, new);
+                annotate_violations(by, audit, new);
                 let violations = enforce.violations(new);
                 if !violations.is_empty() {
-                    let why = format!("violates PodSecurity \"{enforce}\": {}", told(&violations));
+                    let why = format!("violates PodSecurity \"{enforce}\": {}", detailed(&violations));
                     return Err(Failure::forbidden(&kind.resource(), name, &why));
                 }
                 would_violate(warn, new).into_iter().for_each(|text| by.warn(text));
             }
             StandardsTarget::Template(template) => {
                 let Policy { audit, warn, .. } = policy_at(registry, target);
-                note_violations(by, audit, template);
+                annotate_violations(by, audit, template);
                 would_violate(warn, template).into_iter().for_each(|text| by.warn(text));
             }
         }
@@ -72,7 +73,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// What of it the standards are about, and the object.
+/// Returns the object that the standards apply to, if the request writes one.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
@@ -80,7 +81,7 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     }
     let subject = match (target.kind.strategy.pods(), target.subresource) {
         (Pods::Themselves, Subresource::None | Subresource::EphemeralContainers | Subresource::Resize) => {
-            request.old.is_none_or(|old| runs_otherwise(new, old)).then_some(StandardsTarget::Pod)?
+            request.old.is_none_or(|old| changes_containers(new, old)).then_some(StandardsTarget::Pod)?
         }
         (Pods::Inside, Subresource::None) => StandardsTarget::Namespace,
         (Pods::MadeFrom(pointer), Subresource::None) => {
@@ -91,8 +92,9 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Whether a change of a pod brings anything to run that it had not: nothing else of what the standards are about can change.
-fn runs_otherwise(new: &Json, old: &Json) -> bool {
+/// Whether an update of a pod adds a container or changes an image. An update can change nothing else that the
+/// standards check.
+fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
         containers.map(|container| (container.text("/name").into(), container.text("/image").into())).collect()
@@ -104,13 +106,13 @@ fn runs_otherwise(new: &Json, old: &Json) -> bool {
     }
 }
 
-/// What a namespace wants, and what is wrong with its labels.
+/// Returns the policy of a namespace and the errors in its labels.
 fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
-/// What the namespace wants that is written to.
+/// Returns the policy of the target's namespace.
 fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
     let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
@@ -119,33 +121,34 @@ fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
 
 fn would_violate(standard: Standard, pod: &Json) -> Option<String> {
     let violations = standard.violations(pod);
-    (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", told(&violations)))
+    (!violations.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {}", detailed(&violations)))
 }
 
-fn note_violations(by: &Requester, audit: Standard, pod: &Json) {
+fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     if let Some(why) = would_violate(audit, pod) {
         by.annotate(VIOLATIONS, why);
     }
 }
 
-/// What to warn of in the pods that a namespace has, which nobody takes away as it comes to be stricter.
-fn of_pods_in(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
+/// Returns the warnings about existing pods of a namespace that becomes stricter. These pods keep running.
+fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
-    let is_after = |limit| registry.clock.instant().duration_since(began) >= limit;
+    let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
     let pods = registry.db.objects_of("pods", &Range::namespace(Some(namespace)));
     let count = pods.left();
-    of_pods(pods.map(|(_, pod)| pod), count, namespace, enforce, is_after)
+    pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// The same of so many pods. Half of the time goes to choosing those that are looked at, however many there are.
-fn of_pods(
+/// Like [`existing_pod_warnings`], for the given pods. Selecting pods takes at most half of the time, however many pods
+/// there are.
+fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
     namespace: &str,
     enforce: Standard,
-    mut is_after: impl FnMut(Duration) -> bool,
+    mut has_elapsed: impl FnMut(Duration) -> bool,
 ) -> Vec<String> {
-    let pods = chosen(pods, || is_after(LONGEST_LOOK / 2));
+    let pods = select_pods(pods, || has_elapsed(MAX_CHECK_TIME / 2));
     let mut checked = 0;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pod in &pods {
@@ -154,7 +157,7 @@ fn of_pods(
             found.entry(reasons(&violations)).or_default().push(pod.name().into_owned());
         }
         checked += 1;
-        if is_after(LONGEST_LOOK) {
+        if has_elapsed(MAX_CHECK_TIME) {
             break;
         }
     }
@@ -169,28 +172,29 @@ fn of_pods(
             "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{enforce}\""
         ));
     }
-    let mut of_pods: Vec<_> = found.iter().map(|(why, pods)| format!("{}: {why}", first_and_count(pods))).collect();
-    of_pods.sort();
-    warnings.extend(of_pods);
+    let mut pod_lines: Vec<_> = found.iter().map(|(why, pods)| format!("{}: {why}", first_and_count(pods))).collect();
+    pod_lines.sort();
+    warnings.extend(pod_lines);
     warnings
 }
 
-/// The pods to look at, until it is late: of those that one controller made alike, the first goes before all that are not alike.
-fn chosen(pods: impl Iterator<Item = Arc<Stored>>, mut is_late: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
+/// Selects the pods to check until `timed_out`. The first pod of each controller comes before further pods of that
+/// controller.
+fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
-    let (mut first, mut alike) = (Vec::new(), Vec::new());
+    let (mut first, mut duplicates) = (Vec::new(), Vec::new());
     for pod in pods {
-        let is_alike = controller(&pod).is_some_and(|uid| !seen.insert(uid));
-        let list = if is_alike { &mut alike } else { &mut first };
-        if list.len() < MOST_PODS {
+        let is_duplicate = controller(&pod).is_some_and(|uid| !seen.insert(uid));
+        let list = if is_duplicate { &mut duplicates } else { &mut first };
+        if list.len() < MAX_PODS {
             list.push(pod);
         }
-        if first.len() == MOST_PODS || is_late() {
+        if first.len() == MAX_PODS || timed_out() {
             break;
         }
     }
-    first.extend(alike);
-    first.truncate(MOST_PODS);
+    first.extend(duplicates);
+    first.truncate(MAX_PODS);
     first
 }
 
@@ -216,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pods_of_a_namespace_are_looked_at_until_it_is_late_or_they_are_too_many() {
+    fn existing_pods_are_checked_up_to_the_limits() {
         let pod = |at: usize| {
             let pod = json!({"metadata": {"name": format!("p{at:05}")}, "spec": {"hostPID": true, "containers": []}});
             Arc::new(crate::store::sample(&pod))
@@ -224,24 +228,24 @@ mod tests {
         let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
         let first = |pods: usize, most: usize| {
             let mut looked = 0;
-            let is_after = |limit| {
-                looked += usize::from(limit == LONGEST_LOOK);
+            let has_elapsed = |limit| {
+                looked += usize::from(limit == MAX_CHECK_TIME);
                 looked == most
             };
-            of_pods((0..pods).map(pod), pods, "n", baseline.enforce, is_after)
+            pod_warnings((0..pods).map(pod), pods, "n", baseline.enforce, has_elapsed)
         };
-        let told = |checked: usize, count: usize| {
+        let partial = |checked: usize, count: usize| {
             format!("new PodSecurity enforce level only checked against the first {checked} of {count} existing pods")
         };
         let violate = "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"";
         let pods = |count: usize| format!("p00000 (and {} other pods): host namespaces", count - 1);
-        assert_eq!(first(10, 3), [told(3, 10), violate.into(), pods(3)]);
+        assert_eq!(first(10, 3), [partial(3, 10), violate.into(), pods(3)]);
         assert_eq!(first(10, 10), [violate.into(), pods(10)]);
-        assert_eq!(first(MOST_PODS + 1, usize::MAX), [told(MOST_PODS, MOST_PODS + 1), violate.into(), pods(MOST_PODS)]);
+        assert_eq!(first(MAX_PODS + 1, usize::MAX), [partial(MAX_PODS, MAX_PODS + 1), violate.into(), pods(MAX_PODS)]);
     }
 
     #[test]
-    fn no_more_pods_are_chosen_once_it_is_late() {
+    fn pod_selection_stops_at_its_time_limit() {
         let pod = |at: usize| {
             let owner = json!({"uid": "u", "controller": at.is_multiple_of(2)});
             let metadata = json!({"name": at.to_string(), "ownerReferences": [owner]});
@@ -249,11 +253,11 @@ mod tests {
         };
         let names = |pods: Vec<Arc<Stored>>| pods.iter().map(|pod| pod.name().into_owned()).collect::<Vec<_>>();
         let mut looked = 0;
-        let is_late = || {
+        let timed_out = || {
             looked += 1;
             looked == 5
         };
-        // Those that are not made by the controller, and the first that is, come before the others that are.
-        assert_eq!(names(chosen((0..1_000_000).map(pod), is_late)), ["0", "1", "3", "2", "4"]);
+        // Pods of other owners and the first pod of the controller come first.
+        assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

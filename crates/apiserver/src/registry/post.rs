@@ -1,4 +1,4 @@
-//! What is posted to be done, and not to be stored: its kind says what that is.
+//! POST requests that perform an action instead of storing an object. The kind defines the action.
 
 use std::time::Duration;
 
@@ -17,11 +17,12 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// How often it is found out anew what is to be done, because the object has changed since it was looked at.
+/// How often a posting is retried after a conflict.
 const POSTING_TRIES: usize = 64;
 
 impl Registry {
-    /// Does what was posted to `target`. Answers an object; none where all that is to be said is that it is done.
+    /// Performs the action of a POST to `target`. Returns the response object, or `None` if the response is a plain
+    /// success status.
     pub(crate) fn post(
         &self,
         posting: &dyn Posting,
@@ -29,27 +30,28 @@ impl Registry {
         sent: Json,
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
-        let mut sent = if target.subresource == Subresource::None { tracked(target, sent, by) } else { sent };
+        let mut sent =
+            if target.subresource == Subresource::None { with_managed_fields(target, sent, by) } else { sent };
         if target.kind.namespaced() && !posting.is_question() {
             self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
         posting.defaults(&mut sent);
-        admission_chain::admit(self, &mut posted(target, &mut sent, by))?;
+        admission_chain::admit(self, &mut attributes_of(target, &mut sent, by))?;
         let user = &by.requester().user;
         let context = self.context(user);
         posting.check(&context, target, &sent)?;
-        admission_chain::validate(self, &posted(target, &mut sent, by))?;
+        admission_chain::validate(self, &attributes_of(target, &mut sent, by))?;
         let mut tries = POSTING_TRIES;
         loop {
             tries -= 1;
             return match posting.task(&self.context(user), target, &sent, by.options.dry_run)? {
-                Task::Steps { steps, dry_run, only_as_seen } => match self.take_all(target, steps, dry_run) {
-                    Err(failure) if failure.is_conflict() && only_as_seen && tries > 0 => continue,
-                    taken => taken.map(|()| None),
+                Task::Steps { steps, dry_run, only_if_unchanged } => match self.run_steps(target, steps, dry_run) {
+                    Err(failure) if failure.is_conflict() && only_if_unchanged && tries > 0 => continue,
+                    result => result.map(|()| None),
                 },
                 Task::Answer(answer) => Ok(Some(answer)),
                 Task::Ask(question, mut answer) => {
-                    answer["status"] = self.find_out(*question, user);
+                    answer["status"] = self.answer_question(*question, user);
                     Ok(Some(answer))
                 }
                 Task::Token(grant) => self.make_token(target, *grant).map(Some),
@@ -57,13 +59,14 @@ impl Registry {
         }
     }
 
-    fn take_all(&self, target: &RequestTarget, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
+    fn run_steps(&self, target: &RequestTarget, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
         let mut own = None;
-        steps.into_iter().try_for_each(|step| self.take(target, step, dry_run, &mut own))
+        steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// `own` is the revision at which a step before this one wrote the object itself: what it is to be like still is like that.
-    fn take(&self, target: &RequestTarget, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
+    /// Runs one step. `own` is the revision at which an earlier step wrote the target object. The precondition of a
+    /// later delete is moved to that revision.
+    fn run_step(&self, target: &RequestTarget, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostingStep::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
@@ -95,7 +98,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // Who was asked about what was posted is not asked about what it takes.
+                // Admission has already checked the posted object, so the deletion skips it.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -106,7 +109,7 @@ impl Registry {
         }
     }
 
-    fn find_out(&self, question: Question, user: &User) -> Json {
+    fn answer_question(&self, question: Question, user: &User) -> Json {
         match question {
             Question::Token { token, mut audiences } => {
                 if audiences.is_empty() {
@@ -119,15 +122,15 @@ impl Registry {
                 let granted = auth::rules(self.rbac(), user, &namespace);
                 rules_status(granted.rules().map(|rule| rule.value()), granted.wrong())
             }
-            Question::Path { who, verb, path } => self.access(&who, &Attributes::Path { verb: &verb, path: &path }),
-            Question::Resource { who, verb, path } => {
-                self.access(&who, &Attributes::Resource { verb: &verb, path: &path, name: &path.name })
+            Question::Path { user, verb, path } => self.access(&user, &Attributes::Path { verb: &verb, path: &path }),
+            Question::Resource { user, verb, path } => {
+                self.access(&user, &Attributes::Resource { verb: &verb, path: &path, name: &path.name })
             }
         }
     }
 
-    fn access(&self, who: &User, attributes: &Attributes<'_>) -> Json {
-        match auth::decide(self.rbac(), who, attributes) {
+    fn access(&self, user: &User, attributes: &Attributes<'_>) -> Json {
+        match auth::decide(self.rbac(), user, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }
@@ -158,8 +161,8 @@ impl Registry {
     }
 }
 
-/// What admission is told of what was posted.
-fn posted<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
+/// Returns the admission attributes of a posted object.
+fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>) -> AdmissionRequest<'a> {
     AdmissionRequest {
         operation: Operation::Create,
         target,
@@ -170,8 +173,8 @@ fn posted<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writer<'_>)
     }
 }
 
-/// What was posted with its owners, which is all that it has in common with what is stored.
-fn tracked(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
+/// Adds managed fields. Other phases of stored objects do not apply to posted ones.
+fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, labelled: false };
     write.track();
@@ -188,27 +191,27 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// Finds out what is to be done, and then the pod changes before it is.
-    struct Overtaken<'a> {
+    /// A posting that changes the pod after `task` has read it, to cause a conflict.
+    struct ConflictingPosting<'a> {
         posting: &'a dyn Posting,
         registry: &'a Registry,
         becomes: Json,
-        asked: AtomicUsize,
+        calls: AtomicUsize,
     }
 
-    impl Posting for Overtaken<'_> {
+    impl Posting for ConflictingPosting<'_> {
         fn body(&self, target: &RequestTarget, api_version: &str) -> Arc<Kind> {
             self.posting.body(target, api_version)
         }
 
         fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
             let task = self.posting.task(context, target, sent, dry_run);
-            if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
-                let stored = self.registry.db.get("pods", "default/p").expect("it is there");
+            if self.calls.fetch_add(1, Ordering::Relaxed) == 0 {
+                let stored = self.registry.db.get("pods", "default/p").expect("the pod exists");
                 let mut pod = stored.decode();
                 pod["status"] = self.becomes.clone();
                 let put = self.registry.db.put(&"pods".into(), "default/p", Expect::At(stored.revision()), pod);
-                put.expect("nobody else writes");
+                put.expect("no other writer");
             }
             task
         }
@@ -218,8 +221,8 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Has a pod with that status evicted, under a budget that allows so many disruptions, while it becomes something else. Answers what comes of it,
-    /// whether the pod is there, and what the budget allows then.
+    /// Evicts a pod with `status` under a budget that allows `allowed` disruptions, while the pod's status changes to
+    /// `becomes`. Returns the error code, whether the pod still exists, and the disruptions left.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
         let registry = Registry::new(ApiServerConfig::default(), None);
         let labels = json!({"a": "b"});
@@ -244,28 +247,28 @@ mod tests {
         let mut target = RequestTarget::new(pods.clone(), "default", "p");
         target.subresource = Subresource::Eviction;
         let posting = pods.strategy.posting(Subresource::Eviction).expect("pods can be evicted");
-        let overtaken = Overtaken { posting, registry: &registry, becomes, asked: AtomicUsize::new(0) };
+        let conflicting = ConflictingPosting { posting, registry: &registry, becomes, calls: AtomicUsize::new(0) };
         let options = WriteOptions::default();
         let by = Writer::new(&options, "", registry.clock.now_text());
-        let outcome = registry.post(&overtaken, &target, json!({"metadata": {"name": "p"}}), &by);
-        let budget = registry.db.get("poddisruptionbudgets.policy", "default/b").expect("it is there").decode();
+        let outcome = registry.post(&conflicting, &target, json!({"metadata": {"name": "p"}}), &by);
+        let budget = registry.db.get("poddisruptionbudgets.policy", "default/b").expect("the budget exists").decode();
         let left = budget.integer("/status/disruptionsAllowed").expect("a number");
         (outcome.err().map(|failure| failure.code()), registry.db.get("pods", "default/p").is_some(), left)
     }
 
     #[test]
-    fn a_pod_that_comes_to_count_while_it_is_evicted_is_charged_to_its_budget() {
+    fn pod_that_becomes_ready_during_eviction_uses_its_budget() {
         let unready = json!({"phase": "Running"});
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // What changes and stays spared goes.
+            // A change that does not count against the budget does not stop the eviction.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),
                 "{spared}"
             );
         }
-        assert_eq!(evict(ready(), unready, 1), (None, false, 0), "what was charged is not charged again");
+        assert_eq!(evict(ready(), unready, 1), (None, false, 0), "a pod is charged only once");
     }
 }

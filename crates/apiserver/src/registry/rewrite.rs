@@ -1,4 +1,4 @@
-//! Writes that go past the rules for clients: what the server itself does to an object.
+//! Writes of the server itself, which skip the rules for clients.
 
 use pintle_json::Json;
 
@@ -10,8 +10,9 @@ use crate::request::options::How;
 use crate::store::Expect;
 
 impl Registry {
-    /// Changes the stored object at `target`; one that is going, and is held by nothing then, is removed. Where `change` fails, or only
-    /// tries, nothing is written. Answers the revision at which it was written, if it was.
+    /// Changes the stored object at `target`. Removes it if it is being deleted and nothing blocks its removal. Writes
+    /// nothing if `change` fails or if `dry_run` is set. Returns the revision of the write, or `None` if nothing was
+    /// written.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,
@@ -28,7 +29,7 @@ impl Registry {
             change(&mut new)?;
             let written = match () {
                 () if dry_run => return Ok(None),
-                () if delete::is_due(&target.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
+                () if delete::is_removable(&target.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
                 () if !metadata::differ(&new, &old) => return Ok(None),
                 () => self.commit(target, Expect::At(stored.revision()), How::Patch, new, Vec::new(), |_| true)?,
             };

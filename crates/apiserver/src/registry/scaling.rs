@@ -1,4 +1,4 @@
-//! `/scale`: the number of replicas of anything, in one form.
+//! `/scale`: reads and writes the number of replicas.
 
 use pintle_json::Json;
 
@@ -13,13 +13,13 @@ use crate::request::Subresource;
 use crate::request::options::How;
 
 impl Registry {
-    /// The scale of an object.
+    /// Returns the scale of an object.
     pub(crate) fn scale(&self, target: &RequestTarget) -> Outcome<Served> {
         let object = self.get(target)?;
         Ok(served(of(target)?.read(&object.typed())?))
     }
 
-    /// Changes the scale of an object to what `make` makes of the present one.
+    /// Updates the scale of an object. `make` maps the current scale to the new one.
     pub(crate) async fn update_scale(
         &self,
         target: &RequestTarget,
@@ -32,7 +32,7 @@ impl Registry {
             let present = paths.present(live);
             let mut scale = make(&present)?;
             paths.check(target, &scale, live, how)?;
-            let present = with_owners(present, live, paths);
+            let present = with_managed_fields(present, live, paths);
             metadata_mut(&mut scale).unset("managedFields");
             manager.track(&Scale::kind(), Some(&present), &mut scale, Subresource::Scale);
             Ok(scale)
@@ -40,7 +40,7 @@ impl Registry {
         .await
     }
 
-    /// Applies a scale: what it says of the replicas holds for the object.
+    /// Applies a scale with server-side apply.
     pub(crate) async fn apply_scale(
         &self,
         target: &RequestTarget,
@@ -50,7 +50,7 @@ impl Registry {
         let paths = of(target)?;
         let kind = Scale::kind();
         self.write_scale(target, manager, &|live| {
-            let present = with_owners(paths.present(live), live, paths);
+            let present = with_managed_fields(paths.present(live), live, paths);
             let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
             paths.check_applied(target, &scale, &present)?;
             kind.normalise(&mut scale);
@@ -60,7 +60,7 @@ impl Registry {
         .await
     }
 
-    /// Gives the object the scale that `make` makes for it, with the owners that are recorded there.
+    /// Writes the scale that `make` returns to the object, with its managed fields.
     async fn write_scale(
         &self,
         target: &RequestTarget,
@@ -72,7 +72,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // As of an apply, nobody comes to own the fields by the write itself.
+        // `make` has tracked the managed fields already. An apply does not track them again.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })
@@ -83,8 +83,8 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// The scale with those who own the replicas of the object.
-fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
+/// Adds the managed fields of the object's replicas to the scale.
+fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
         metadata_mut(&mut scale).set("managedFields", entries);
@@ -92,7 +92,7 @@ fn with_owners(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     scale
 }
 
-/// The object with the replicas of the scale, and with their owners.
+/// Returns the object with the replicas of the scale and their managed fields.
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());

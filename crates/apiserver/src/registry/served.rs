@@ -1,4 +1,4 @@
-//! Objects on their way between the store and an answer.
+//! Objects between the store and a response.
 
 use std::sync::Arc;
 
@@ -12,26 +12,25 @@ use crate::object::Ordered;
 use crate::offload;
 use crate::store::{Encoding, Order, Stored};
 
-/// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
-/// adds.
+/// An object in the version of a response. It has no `apiVersion` and `kind`; the encoder adds them.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// That of the members where the object is a tree.
+    /// The member order for objects that are trees.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// It is shown just as it is stored.
+    /// The object is served exactly as stored.
     Stored(Arc<Stored>),
     Value(Arc<Json>),
 }
 
 impl Served {
-    /// A stored object as `kind` shows it.
+    /// Creates a view of a stored object in the version of `kind`.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let content = match kind.converted(stored) {
             Some(value) => return Self::value(kind, value),
@@ -40,7 +39,7 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// An object that is not stored, or not yet.
+    /// Creates a view of an object that is not stored.
     pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
         value.unset("apiVersion");
         value.unset("kind");
@@ -48,7 +47,7 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// How many bytes it takes where it is stored; as good as any number, where it is a tree already.
+    /// The cost of processing the object: the bytes of a stored object, or [`offload::ALWAYS`] for a tree.
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) => stored.weight(),
@@ -56,7 +55,7 @@ impl Served {
         }
     }
 
-    /// The object as a tree.
+    /// Returns the object as a tree.
     pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
             ServedContent::Stored(stored) => Arc::new(stored.decode()),
@@ -64,7 +63,7 @@ impl Served {
         }
     }
 
-    /// Its metadata as a tree.
+    /// Returns the metadata as a tree.
     pub(crate) fn metadata(&self) -> Json {
         match &self.content {
             ServedContent::Stored(stored) => stored.metadata(),
@@ -72,7 +71,7 @@ impl Served {
         }
     }
 
-    /// The object with its `apiVersion` and `kind`.
+    /// Returns the object with its `apiVersion` and `kind`.
     pub(crate) fn typed(&self) -> Json {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
@@ -96,7 +95,7 @@ impl Served {
             },
         }
         if joint > start {
-            // The object's own bracket becomes the comma behind the types, or goes if nothing follows.
+            // The object's opening bracket becomes the comma after the types. An empty object needs no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -106,11 +105,11 @@ impl Served {
 }
 
 fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
-    pintle_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
+    pintle_json::to_writer(to, value).expect("all keys are strings, and memory accepts all writes");
 }
 
 impl Served {
-    /// What the object is shown as otherwise. Of a stored object that is made once and kept with it.
+    /// Returns the object in another encoding. A stored object caches the result.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -122,7 +121,7 @@ impl Served {
         }
     }
 
-    /// The object in protobuf, where its kind is built in.
+    /// Returns the object in protobuf. Fails if its kind is not built in.
     pub(crate) fn enveloped(&self) -> Outcome<Enveloped> {
         let schema = Schema::builtin(&self.api_version, &self.kind).ok_or_else(|| {
             Failure::internal(format!("no kind {:?} of {:?} is known in protobuf", self.kind, self.api_version))
@@ -131,7 +130,7 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Its metadata alone, whatever its kind, as `PartialObjectMetadata`.
+    /// Returns the metadata in protobuf, as `PartialObjectMetadata`. Works for every kind.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
@@ -154,7 +153,7 @@ fn unfit(error: serde_json::Error) -> Failure {
     Failure::internal(format!("the object has no form in protobuf: {error}"))
 }
 
-/// A value with `apiVersion` and `kind` added.
+/// Returns the value with `apiVersion` and `kind`.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value.set("apiVersion", api_version);
     value.set("kind", kind);
@@ -165,6 +164,6 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,
-    /// It was not there before.
+    /// Whether the object was created.
     pub(crate) created: bool,
 }

@@ -1,4 +1,4 @@
-//! How large an object may be where a real server stores it: as protobuf, or, of custom resources, as JSON.
+//! The size limit of stored objects. A real server stores built-in kinds as protobuf and custom resources as JSON.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use pintle_schema::{Scalar, Type};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 
-/// What etcd takes in one request, and what a client sends it at all.
+/// The maximum size of a request to etcd, and the maximum message that its client sends.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// What a request for a write is besides the object and its key, which stands in it three times: about.
+/// The approximate size of a write request without the object and the key. The request contains the key three times.
 const FRAME: usize = 96;
 
-/// Fails if an object is larger than what etcd takes, as a real server fails then.
+/// Fails if an object is too large for etcd, with the errors of a real server.
 pub(super) fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     let size = FRAME + 3 * key.len() + stored(kind, object);
     if size <= LARGEST_STORED {
@@ -36,7 +36,7 @@ fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// The length as JSON.
+/// Returns the length as JSON.
 fn json(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -50,12 +50,12 @@ fn json(value: &Json) -> usize {
         }
     }
     let mut length = Length(0);
-    // Neither the value nor the counter fails.
+    // Counting bytes cannot fail.
     let _ = pintle_json::to_writer(&mut length, value);
     length.0
 }
 
-/// The length as protobuf, without what stands before it: its field and its length.
+/// Returns the length as protobuf, without the field tag and the length prefix.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,
@@ -84,7 +84,7 @@ fn content(value: &Json, of: &Type) -> usize {
     }
 }
 
-/// What the parts of a list or a map are.
+/// Returns the type of the items of a list or a map.
 fn item_of(of: &Type) -> &Type {
     match of {
         Type::List(list) => &list.item,
@@ -93,7 +93,7 @@ fn item_of(of: &Type) -> &Type {
     }
 }
 
-/// A field with its content.
+/// Returns the length of a field with its tag and its length prefix.
 fn framed(content: usize) -> usize {
     1 + varint(content) + content
 }
@@ -110,7 +110,7 @@ mod tests {
     use crate::kinds::Kinds;
 
     #[test]
-    fn built_in_kinds_are_as_large_as_their_protobuf() {
+    fn size_of_built_in_kinds_is_their_protobuf_length() {
         let kinds = Kinds::builtin();
         for (plural, object, size) in [
             // Fields 1 (metadata with field 1) and 2 (an entry of a key and a value).
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_takes_seven_bits_a_byte() {
+    fn varint_uses_seven_bits_per_byte() {
         for (number, bytes) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)] {
             assert_eq!(varint(number), bytes, "{number}");
         }

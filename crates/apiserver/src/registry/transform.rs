@@ -1,4 +1,4 @@
-//! Answers in another form than the object's own: metadata alone, or a table.
+//! The forms of a response: the objects, their metadata only, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -16,10 +16,10 @@ use crate::kinds::{Form, Kind};
 use crate::object::Ordered;
 use crate::store::{Encoding, SAME};
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The objects as they are.
+    /// The objects themselves.
     None,
     /// `PartialObjectMetadata`, or a list of it.
     Metadata { api_version: String },
@@ -27,13 +27,13 @@ pub(crate) enum Transform {
     Table { api_version: String, include: Include },
 }
 
-/// What a row of a table holds beside its cells.
+/// The `object` of a table row, from `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// None of the above: told only when the table is made, which for a write is after it.
+    /// An invalid value. The error is reported when the table is encoded, which for a write is after the commit.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl Transform {
         Ok(Self::Table { api_version, include })
     }
 
-    /// Tells of a table whose `includeObject` is unknown.
+    /// Fails if `includeObject` is invalid.
     pub(crate) fn check(&self, include: &str) -> Outcome<()> {
         match self {
             Self::Table { include: Include::Unknown, .. } => Err(Failure::bad_request(format!(
@@ -82,7 +82,7 @@ impl Transform {
         }
     }
 
-    /// One object in this form, in protobuf. No table has one.
+    /// Returns an object in this form, in protobuf. Fails for a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -91,7 +91,7 @@ impl Transform {
         }
     }
 
-    /// The version and the kind of a list in this form.
+    /// Returns the version and the kind of a list in this form.
     pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
         match self {
             Self::None => (kind.api_version().into(), &kind.list_kind),
@@ -100,7 +100,7 @@ impl Transform {
         }
     }
 
-    /// The members of a list in this form that come before its objects.
+    /// Returns the members of a list that precede its items.
     pub(crate) fn list_head(&self, kind: &Kind, metadata: Json) -> Json {
         let (api_version, list_kind) = self.list_types(kind);
         let mut head = json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata});
@@ -110,7 +110,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object as a list in this form has it: of most kinds, with neither version nor kind.
+    /// Appends an object as an item of a list. Items of most kinds have no version and kind.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -119,8 +119,8 @@ impl Transform {
         }
     }
 
-    /// Whether a list in this form that has no objects says null instead: one of metadata does, and a table of a kind without a
-    /// printer of its own.
+    /// Whether an empty list in this form has `null` for its items. This applies to metadata, and to tables of kinds
+    /// without their own columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -130,7 +130,7 @@ impl Transform {
     }
 }
 
-/// The metadata of an object alone.
+/// Returns the metadata of an object as `PartialObjectMetadata`.
 fn partial(api_version: &str, object: &Served) -> Arc<[u8]> {
     let Ok(json) = object.encode(Encoding::Metadata(api_version.into()), || {
         let kind = "PartialObjectMetadata";
@@ -153,7 +153,7 @@ fn write_row(api_version: &str, include: Include, object: &Served, kind: &Kind, 
 }
 
 fn json_of(value: &impl Serialize) -> Vec<u8> {
-    pintle_json::to_vec(value).expect("memory takes any value, whose keys are texts")
+    pintle_json::to_vec(value).expect("all keys are strings, and memory accepts all writes")
 }
 
 fn definitions(kind: &Kind) -> Json {
@@ -170,7 +170,7 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// The cells of an object. Ages are in whole seconds.
+/// Returns the cells of an object's table row. Ages have a resolution of one second, so cells are cached by the second.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,
@@ -198,9 +198,9 @@ mod tests {
     use crate::store::{Draft, Expect, History, Order, Store};
 
     #[test]
-    fn what_an_object_is_shown_as_is_made_once_for_all_who_are_shown_it() {
+    fn encodings_of_an_object_are_cached() {
         let kinds = Kinds::builtin();
-        let pods = kinds.kind("", "v1", "Pod").expect("it is built in");
+        let pods = kinds.kind("", "v1", "Pod").expect("a built-in kind");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}});
         let mut store = Store::new(1, History::default());
         let draft = Draft::new(store.interner(), &pod, Order::Declared, Vec::new());
@@ -212,8 +212,8 @@ mod tests {
             let metadata = Transform::Metadata { api_version: v1.into() };
             [
                 partial(v1, &object),
-                metadata.enveloped(&object).expect("it has a form").message,
-                object.enveloped().expect("it has a form").message,
+                metadata.enveloped(&object).expect("protobuf").message,
+                object.enveloped().expect("protobuf").message,
                 cells(pods, &object, second(1)),
             ]
         };
@@ -222,6 +222,6 @@ mod tests {
         }
         let object = Served::stored(pods, &stored);
         assert_ne!(partial(v1, &object), partial("meta.k8s.io/v1beta1", &object));
-        assert!(!Arc::ptr_eq(&shown()[3], &cells(pods, &object, second(2))), "ages are of their second");
+        assert!(!Arc::ptr_eq(&shown()[3], &cells(pods, &object, second(2))), "cells of another second are not cached");
     }
 }

@@ -1,4 +1,5 @@
-//! PUT and PATCH: both read an object, make another of it, and commit that if nothing came between.
+//! Updates (PUT, PATCH and apply). Each reads the stored object, computes a new one, and commits it unless an input has
+//! changed.
 
 use std::sync::Arc;
 
@@ -18,48 +19,52 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// How often the server itself works a write out at most, anew whenever another came between. Its controllers hear of that other one, and
-/// come again.
+/// How often the server retries its own writes after conflicts. Its controllers are notified of the other write and try
+/// again.
 const TRIES: usize = 64;
 
-/// Makes an object of the stored one, which it is given with `apiVersion` and `kind`.
+/// Computes the new object from the stored one, which has its `apiVersion` and `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
-/// What a request would have an object be.
+/// The source of the new object.
 pub(crate) enum UpdateSource<'a> {
-    /// Its body.
+    /// The body of a PUT.
     Put(&'a Json),
-    /// What a patch makes of it.
+    /// The result of a patch.
     Patch(Make<'a>),
-    /// What an apply makes of it, or of nothing: an absent object is created.
+    /// The result of an apply. It creates an absent object.
     Apply(Make<'a>),
 }
 
 impl Registry {
-    /// Changes the object at `target`. Where another write comes between, it is worked out anew for as long as somebody waits for it, which
-    /// is how a real server does it too: until the request's time is up. Others have their turns between two tries, of which each is whole.
+    /// Updates the object at `target`. After a conflict it computes the update again, until it succeeds or the request
+    /// times out, as kube-apiserver does. Yields to other tasks between two attempts.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops between two attempts. Each attempt is complete or undone.
     pub(crate) async fn guaranteed_update(
         &self,
         target: &RequestTarget,
         source: &UpdateSource<'_>,
         by: &Writer<'_>,
     ) -> Outcome<Written> {
-        let mut taken = 0;
+        let mut claim_conflicts = 0;
         loop {
             match self.try_update(target, source, by)? {
                 Ok(written) => return Ok(written),
-                // What another has is given by nobody who waits for it.
-                Err(Refused::Taken) if taken == TRIES => {
+                // A retry cannot succeed while another object holds the claim, such as an address.
+                Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
-                Err(refused) => taken += usize::from(matches!(refused, Refused::Taken)),
+                Err(refused) => claim_conflicts += usize::from(matches!(refused, Refused::Taken)),
             }
             tokio::task::yield_now().await;
             offload::work_on(offload::ALWAYS).await;
         }
     }
 
-    /// The same at once, in as many tries as the server itself makes.
+    /// Like [`guaranteed_update`](Self::guaranteed_update), without awaiting, and with a limited number of attempts.
     pub(crate) fn update(
         &self,
         target: &RequestTarget,
@@ -74,7 +79,7 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    /// One try. It is refused if another write came between, and this one may be worked out anew.
+    /// Tries once. Returns [`Refused`] after a conflict; the caller may retry.
     fn try_update(
         &self,
         target: &RequestTarget,
@@ -114,7 +119,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// PUT of an absent object creates it where the kind allows, be it through a subresource; so does apply.
+    /// Handles an update of an absent object. A PUT creates it if the kind allows that, also through a subresource. An
+    /// apply creates it, too.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -147,7 +153,7 @@ impl Registry {
         }
     }
 
-    /// Fails unless the uid and the resourceVersion of the new object, where it has them, are those of the old one.
+    /// Fails if the new object has a uid or resourceVersion that differs from the old one.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -158,7 +164,7 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch starts from the stored version: without one it has removed it.
+            // A patch starts from the stored version, so an empty version means that the patch removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -176,7 +182,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Stores the new object in place of `stored`, unless something that it follows from has changed.
+    /// Replaces `stored` with the new object, unless an input has changed.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -187,7 +193,7 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &target.kind;
-        let settles = stored.is_first() && kind.strategy.settles_late(old);
+        let settles = stored.is_first() && kind.strategy.stores_defaults_late(old);
         if !settles && !metadata::differ(&new, old) {
             return Ok(Ok(Served::stored(kind, stored)));
         }
@@ -195,10 +201,10 @@ impl Registry {
             return Ok(Ok(Served::value(kind, new)));
         }
         by.requester().check_time()?;
-        if super::delete::is_due(kind, &new) {
+        if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // Another request has removed it; the client of this one wanted nothing else.
+                // Another request has removed the object, as this request wanted.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -206,15 +212,15 @@ impl Registry {
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
         if kind.splits_status() && kind.strategy.conversion().is_some() {
-            keep_other_half(target.subresource, &mut new, &stored.decode());
+            keep_other_part(target.subresource, &mut new, &stored.decode());
         }
         let written = self.commit(target, expect, how, new, charges, |_| true)?;
         Ok(written.map(|change| Served::stored(kind, &change.new)))
     }
 }
 
-/// What a write cannot change stays as it is stored, whatever became of it on the way through another version.
-fn keep_other_half(subresource: Subresource, new: &mut Json, old: &Json) {
+/// Restores the part that a write cannot change. The conversion through another version may have changed it.
+fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     put_back(new, old, kept);
 }
@@ -230,11 +236,11 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches what is changed each time before it is written, so many times. Each try is counted.
-    async fn losing(lost: usize, tries: &AtomicUsize) -> Outcome<Written> {
+    /// Patches an object that another request changes during the first `conflicts` attempts. Counts the attempts.
+    async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();
-        let kind = kinds.group_kind("", "Namespace").expect("it is built in");
+        let kind = kinds.group_kind("", "Namespace").expect("a built-in kind");
         let options = WriteOptions::default();
         let by = Writer::new(&options, "m", registry.clock.now_text());
         let target = RequestTarget::new(kind.clone(), "", "a");
@@ -246,7 +252,7 @@ mod tests {
         };
         let make = |live: Option<&Json>| {
             let tried = tries.fetch_add(1, Ordering::Relaxed) + 1;
-            if tried <= lost {
+            if tried <= conflicts {
                 let between = |live: Option<&Json>| with(live, "between", tried);
                 registry.update(&target, &UpdateSource::Patch(&between), &by)?;
             }
@@ -256,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_keeps_losing_its_race_is_worked_out_anew_and_others_have_their_turns() {
-        const LOST: usize = 200;
+    fn contended_patch_is_retried_and_yields_to_other_tasks() {
+        const CONFLICTS: usize = 200;
         let tries = AtomicUsize::new(0);
-        let (written, turns) = turns(losing(LOST, &tries));
+        let (written, turns) = turns(contended_patch(CONFLICTS, &tries));
         assert!(written.is_ok_and(|written| !written.created));
-        assert_eq!(tries.load(Ordering::Relaxed), LOST + 1);
-        assert!(turns >= LOST / 2, "{turns}");
+        assert_eq!(tries.load(Ordering::Relaxed), CONFLICTS + 1);
+        assert!(turns >= CONFLICTS / 2, "{turns}");
     }
 
     #[tokio::test]
-    async fn a_patch_that_never_wins_its_race_goes_on_until_nobody_waits_for_it() {
+    async fn contended_patch_is_retried_until_it_is_dropped() {
         let tries = AtomicUsize::new(0);
         let waiting = async {
             while tries.load(Ordering::Relaxed) < 1_000 {
@@ -274,7 +280,7 @@ mod tests {
             }
         };
         tokio::select! {
-            written = losing(usize::MAX, &tries) => panic!("after {tries:?}: {:?}", written.map(|written| written.created)),
+            written = contended_patch(usize::MAX, &tries) => panic!("after {tries:?}: {:?}", written.map(|written| written.created)),
             () = waiting => (),
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of a write when another request comes between its read and its commit.
+//! Tests of writes that conflict with another request between their read and their commit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::request::Subresource;
 use crate::request::options::WriteOptions;
 use crate::store::{Charge, Expect};
 
-const BY: &str = "somebody-else";
+const BY: &str = "another-client";
 
-/// Another request that comes between, for as often as `left` says.
-struct Between {
+/// An admission plugin that runs another request during each of the next `left` writes.
+struct ConcurrentRequest {
     act: fn(&Registry, &RequestTarget),
     left: AtomicUsize,
 }
 
-impl fmt::Debug for Between {
+impl fmt::Debug for ConcurrentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Between").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("ConcurrentRequest").field("left", &self.left).finish_non_exhaustive()
     }
 }
 
-impl Plugin for Between {
+impl Plugin for ConcurrentRequest {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         let is_left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         if is_left {
@@ -42,12 +42,12 @@ impl Plugin for Between {
     }
 }
 
-/// A server on which `act` comes between the next `times` writes.
+/// Creates a server that runs `act` during each of the next `times` writes.
 fn server(act: fn(&Registry, &RequestTarget), times: usize) -> Registry {
     let mut registry = Registry::new(ApiServerConfig::default(), None);
     let namespace = json!({"metadata": {"name": "default"}});
     registry.db.put(&"namespaces".into(), "default", Expect::Absent, namespace).expect("absent");
-    registry.chain.push(Arc::new(Between { act, left: AtomicUsize::new(times) }));
+    registry.chain.push(Arc::new(ConcurrentRequest { act, left: AtomicUsize::new(times) }));
     registry
 }
 
@@ -65,18 +65,18 @@ fn put_first(registry: &Registry, target: &RequestTarget) {
 }
 
 fn label(registry: &Registry, target: &RequestTarget) {
-    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("it is there");
+    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("the object exists");
     let mut new = stored.decode();
     new["metadata"]["labels"]["by"] = BY.into();
     registry.db.put(&target.resource_key(), &target.key(), Expect::At(stored.revision()), new).expect("as read");
 }
 
 fn remove(registry: &Registry, target: &RequestTarget) {
-    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("it is there");
+    let stored = registry.db.get(&target.resource_key(), &target.key()).expect("the object exists");
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes what the wish says, as the server does for a request.
+/// Writes like a request.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))
@@ -94,7 +94,7 @@ fn apply(registry: &Registry, target: &RequestTarget) -> Outcome<Written> {
 }
 
 #[test]
-fn apply_of_a_new_object_merges_into_the_one_created_meanwhile() {
+fn apply_merges_into_a_concurrently_created_object() {
     let registry = server(put_first, 1);
     let written = apply(&registry, &target(&registry, "", "configmaps", "a")).expect("no conflict");
     assert!(!written.created);
@@ -103,7 +103,7 @@ fn apply_of_a_new_object_merges_into_the_one_created_meanwhile() {
 }
 
 #[test]
-fn apply_of_an_object_deleted_meanwhile_creates_it() {
+fn apply_recreates_a_concurrently_deleted_object() {
     let registry = server(remove, 1);
     let target = target(&registry, "", "configmaps", "a");
     put_first(&registry, &target);
@@ -113,7 +113,7 @@ fn apply_of_an_object_deleted_meanwhile_creates_it() {
 }
 
 #[test]
-fn apply_of_a_status_is_worked_out_anew_when_it_loses_a_race() {
+fn apply_of_status_is_retried_after_a_conflict() {
     let registry = server(label, 1);
     let mut target = target(&registry, "", "persistentvolumeclaims", "a");
     put_first(&registry, &target);
@@ -129,9 +129,9 @@ fn apply_of_a_status_is_worked_out_anew_when_it_loses_a_race() {
 }
 
 #[test]
-fn put_that_would_create_updates_the_object_created_meanwhile() {
+fn put_updates_a_concurrently_created_object() {
     let registry = server(put_first, 1);
-    // An update of Endpoints needs no resourceVersion, one of a Lease does.
+    // An update of Endpoints needs no resourceVersion; an update of a Lease does.
     let endpoints = target(&registry, "", "endpoints", "a");
     let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a", "labels": {"mine": "yes"}}});
     let written = write(&registry, &endpoints, &UpdateSource::Put(&body)).expect("no conflict");
@@ -144,7 +144,7 @@ fn put_that_would_create_updates_the_object_created_meanwhile() {
 }
 
 #[test]
-fn put_at_a_version_conflicts_with_a_change_and_does_not_find_what_was_deleted() {
+fn put_with_version_fails_after_concurrent_update_or_delete() {
     for (act, plural, expected) in [
         (label as fn(&Registry, &RequestTarget), "configmaps", Some(409)),
         (remove, "configmaps", Some(404)),
@@ -153,7 +153,7 @@ fn put_at_a_version_conflicts_with_a_change_and_does_not_find_what_was_deleted()
         let registry = server(act, 1);
         let target = target(&registry, "", plural, "a");
         put_first(&registry, &target);
-        let stored = registry.db.get(plural, "default/a").expect("it is there");
+        let stored = registry.db.get(plural, "default/a").expect("the object exists");
         let mut body = object("a");
         body["metadata"].unset("uid");
         body["metadata"]["resourceVersion"] = stored.revision().to_string().into();
@@ -165,7 +165,7 @@ fn put_at_a_version_conflicts_with_a_change_and_does_not_find_what_was_deleted()
 }
 
 #[test]
-fn removing_the_last_finalizer_succeeds_when_another_request_has_done_so() {
+fn removing_a_finalizer_succeeds_if_the_object_is_gone() {
     let registry = server(remove, 1);
     let target = target(&registry, "", "configmaps", "a");
     let mut held = object("a");
@@ -177,7 +177,8 @@ fn removing_the_last_finalizer_succeeds_when_another_request_has_done_so() {
         new["metadata"].unset("finalizers");
         Ok(new)
     };
-    let written = write(&registry, &target, &UpdateSource::Patch(&make)).expect("it is what the request wanted");
+    let written =
+        write(&registry, &target, &UpdateSource::Patch(&make)).expect("the object is gone, as the request wanted");
     assert_eq!(written.object.typed()["metadata"]["name"], "a");
 }
 

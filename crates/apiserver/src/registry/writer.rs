@@ -1,4 +1,4 @@
-//! Who writes, and how that is kept in `managedFields`.
+//! The author of a write, with the field manager for `managedFields`.
 
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
@@ -10,13 +10,13 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource};
 use crate::validate::is_printable;
 
-/// Who owns what the server itself writes.
+/// The field manager of the server's own writes.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
-/// The longest name of a manager that is taken from a user agent.
+/// The maximum length in bytes of a field manager that comes from a user agent.
 const LONGEST_NAME: usize = 128;
 
-/// Who writes, and with which options.
+/// The author of a write: the requester, the field manager and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
@@ -30,8 +30,8 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// The field manager of the options, else what stands before the slash in the user agent; as the server itself, until
-    /// [`asking`](Self::asking) says otherwise.
+    /// Creates a writer. The field manager is that in the options, or else the user agent up to the first slash. The
+    /// requester is the server itself until [`with_requester`](Self::with_requester) sets another one.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -40,19 +40,18 @@ impl<'a> Writer<'a> {
         Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
     }
 
-    /// The same manager, where this is who asks for the write.
-    pub(crate) fn asking(mut self, requester: Requester) -> Self {
+    /// Sets the requester.
+    pub(crate) fn with_requester(mut self, requester: Requester) -> Self {
         self.requester = requester;
         self
     }
 
-    /// Who asks for the write.
     pub(super) fn requester(&self) -> &Requester {
         &self.requester
     }
 
-    /// The same manager, with the answer to whether it may create objects.
-    pub(crate) fn creating(mut self, may_create: Outcome<()>) -> Self {
+    /// Sets whether the requester may create objects.
+    pub(crate) fn with_create_permission(mut self, may_create: Outcome<()>) -> Self {
         self.may_create = may_create;
         self
     }
@@ -62,19 +61,19 @@ impl<'a> Writer<'a> {
         self.may_create.clone()
     }
 
-    /// The same manager, where the kind is served in these versions alone.
-    pub(crate) fn serving(mut self, versions: Vec<String>) -> Self {
+    /// Sets the versions in which a custom resource is served.
+    pub(crate) fn with_served_versions(mut self, versions: Vec<String>) -> Self {
         self.served = versions;
         self
     }
 
-    /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
-    /// the rules of the kind.
+    /// Records the fields that a write other than an apply sets. Both objects are as the client requested them: with
+    /// defaults, before the rules of the kind change them.
     pub(crate) fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }
 
-    /// Lays what this manager applies over the live object.
+    /// Applies an object to the live one with server-side apply.
     pub(crate) fn apply(
         &self,
         kind: &Kind,

@@ -1,6 +1,6 @@
-//! Content negotiation: which representation of an answer a client gets.
+//! Parsing of `Accept` headers.
 
-/// A media type that the server writes.
+/// A media type that the server can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -17,7 +17,7 @@ impl Media {
         }
     }
 
-    /// What a stream of events in it is called; none is streamed in YAML.
+    /// Returns the content type of a watch stream. There are no YAML streams.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -29,35 +29,35 @@ impl Media {
 /// One clause of an `Accept` header.
 #[derive(Clone, Debug)]
 pub(crate) struct Clause {
-    /// Before the slash.
+    /// The type before the slash.
     pub(crate) kind: String,
-    /// After it.
+    /// The subtype after the slash.
     pub(crate) subtype: String,
     parameters: Vec<(String, String)>,
     quality: f64,
 }
 
-/// What a clause asks to turn the answer into, by its parameters `as`, `g` and `v`.
+/// The requested transform, from the parameters `as`, `g` and `v`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedTransform {
     pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) version: String,
 }
 
 impl Clause {
-    /// A parameter's value.
+    /// Returns the value of a parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The transform that is asked for, if any.
-    pub(crate) fn transform(&self) -> Asked {
+    /// Returns the requested transform. It is empty if none is requested.
+    pub(crate) fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
-        Asked { name: of("as"), group: of("g"), version: of("v") }
+        RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Whether the answer is to be indented.
+    /// Whether the response should be indented.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -66,7 +66,7 @@ impl Clause {
         u8::from(self.kind == "*") + u8::from(matches!(self.subtype.as_str(), "*" | ""))
     }
 
-    /// The media type that the clause allows, preferring JSON.
+    /// Returns the media type of the clause. Wildcards mean JSON.
     pub(crate) fn media(&self) -> Option<Media> {
         match (self.kind.as_str(), self.subtype.as_str()) {
             ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),
@@ -77,8 +77,8 @@ impl Clause {
     }
 }
 
-/// The clauses of an `Accept` header, best first: by quality, then the more exact, then as written. An absent or empty
-/// header accepts everything.
+/// Returns the clauses of an `Accept` header, best first: by quality, then exact types before wildcards, then in the
+/// order of the header. A missing or empty header accepts everything.
 pub(crate) fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
@@ -91,7 +91,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // The router of the built-in kinds does not know it; that of custom resources does.
+        // In kube-apiserver only custom resources accept a lone `*`.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_clause_comes_first() {
+    fn clauses_are_sorted_by_preference() {
         let check = |header: &str, expected: Option<Media>| {
             assert_eq!(clauses(header).iter().find_map(Clause::media), expected, "{header:?}");
         };
@@ -126,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn a_transform_is_read_from_its_three_parameters() {
+    fn transform_has_three_parameters() {
         let clauses = clauses("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-        let table = Asked { name: "Table".into(), group: "meta.k8s.io".into(), version: "v1".into() };
+        let table = RequestedTransform { name: "Table".into(), group: "meta.k8s.io".into(), version: "v1".into() };
         assert_eq!(clauses[0].transform(), table);
-        assert_eq!(clauses[1].transform(), Asked::default());
+        assert_eq!(clauses[1].transform(), RequestedTransform::default());
     }
 }

@@ -1,11 +1,11 @@
-//! Lengths of time, as Go writes them.
+//! Durations in Go's format.
 
 use std::time::Duration;
 
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
-    // The sign for micro, and the Greek letter.
+    // The micro sign and the Greek letter mu.
     ("\u{b5}s", 1e-6),
     ("\u{3bc}s", 1e-6),
     ("ms", 1e-3),
@@ -14,7 +14,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600.0),
 ];
 
-/// A text such as `1m30s`, or what is wrong with it. Less than no time is none.
+/// Parses a text such as `1m30s`, or returns Go's error. Negative durations become zero.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let negative = text.starts_with('-');
@@ -39,7 +39,7 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, &'static str> {
         seconds += number * length;
         rest = tail;
     }
-    // Go's durations end after 292 years.
+    // Go's durations are limited to 292 years.
     if seconds > i64::MAX as f64 / 1e9 {
         return Err(INVALID);
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_is_numbers_with_units() {
+    fn durations_are_parsed_like_in_go() {
         for (text, seconds) in [
             ("0", Ok(0.0)),
             ("5s", Ok(5.0)),

@@ -1,4 +1,4 @@
-//! Options of requests: read from the query and from bodies, and validated.
+//! Request options, parsed from queries and bodies, and validated.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -11,14 +11,14 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
-    /// Who writes, as `managedFields` will say. Empty: by the user agent.
+    /// The field manager. If empty, it is derived from the user agent.
     pub(crate) field_manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Apply takes over what others own.
+    /// Whether an apply takes over fields of other managers.
     pub(crate) force: bool,
 }
 
-/// How a request writes.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Post,
@@ -65,26 +65,26 @@ impl WriteOptions {
     }
 }
 
-/// The options of LIST, WATCH and DELETE of a collection.
+/// The options of list, watch and `deletecollection`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<ResourceVersionMatch>,
-    /// None: no limit.
+    /// `None` means no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) continue_token: String,
     pub(crate) watch: bool,
     pub(crate) allow_bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
-    /// Seconds; may be negative.
+    /// The timeout in seconds. It can be negative.
     pub(crate) timeout: Option<i64>,
     match_text: Option<String>,
 }
 
 impl ListOptions {
-    /// Reads the query. The rules between the options are for [`check`](Self::check).
+    /// Parses the query. [`check`](Self::check) checks combinations of options.
     pub(crate) fn parse(query: &Query) -> Outcome<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;
@@ -108,7 +108,7 @@ impl ListOptions {
         })
     }
 
-    /// Holds the options against each other.
+    /// Fails if the combination of options is invalid.
     pub(crate) fn check(&self) -> Outcome<()> {
         let errors = match self.watch {
             true => self.watch_errors(),
@@ -120,7 +120,7 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // Without a version to start from a watch begins with the present state, as if it had asked for it so.
+        // Without a start version, a watch begins with the current state, as if it had requested initial events.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -195,7 +195,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the query, which counts where there is no body.
+    /// Parses the query of a delete without a body.
     pub(crate) fn from_query(query: &Query) -> Outcome<Self> {
         let policy = query.first("propagationPolicy").filter(|text| !text.is_empty());
         let owned = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -209,17 +209,17 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Reads a body, which replaces the query.
+    /// Parses the body of a delete, which replaces the query.
     pub(crate) fn from_body(body: &Json) -> Outcome<Self> {
-        let wrong = |why: &str| Failure::bad_request(format!("DeleteOptions in the body cannot be read: {why}"));
+        let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {
             return Ok(Self::default());
         }
-        let object = body.as_object().ok_or_else(|| wrong("it is no object"))?;
+        let object = body.as_object().ok_or_else(|| wrong("it is not an object"))?;
         let text = |value: Option<&Json>, field: &str| match value {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(text)) => Ok(Some(text.to_string())),
-            Some(_) => Err(wrong(&format!("{field} is no text"))),
+            Some(_) => Err(wrong(&format!("{field} is not a string"))),
         };
         if let Some(kind) = text(object.get("kind"), "kind")?
             && !matches!(kind.as_str(), "" | "DeleteOptions")
@@ -230,25 +230,25 @@ impl DeleteOptions {
         }
         let integer = |field: &str| match object.get(field) {
             None | Some(Json::Null) => Ok(None),
-            Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(&format!("{field} is no whole number"))),
+            Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(&format!("{field} is not an integer"))),
         };
         let preconditions = match object.get("preconditions") {
             None | Some(Json::Null) => None,
             Some(Json::Object(conditions)) => Some(conditions),
-            Some(_) => return Err(wrong("preconditions is no object")),
+            Some(_) => return Err(wrong("preconditions is not an object")),
         };
         let orphan_dependents = match object.get("orphanDependents") {
             None | Some(Json::Null) => None,
             Some(Json::Bool(orphan)) => Some(*orphan),
-            Some(_) => return Err(wrong("orphanDependents is no boolean")),
+            Some(_) => return Err(wrong("orphanDependents is not a boolean")),
         };
         let runs = match object.get("dryRun") {
             None | Some(Json::Null) => Vec::new(),
             Some(Json::Array(runs)) => runs
                 .iter()
-                .map(|run| run.as_str().ok_or_else(|| wrong("dryRun holds what is no text")))
+                .map(|run| run.as_str().ok_or_else(|| wrong("dryRun contains a value that is not a string")))
                 .collect::<Outcome<_>>()?,
-            Some(_) => return Err(wrong("dryRun is no list")),
+            Some(_) => return Err(wrong("dryRun is not a list")),
         };
         let options = Self {
             grace_seconds: integer("gracePeriodSeconds")?,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_a_list_exclude_each_other_as_the_table_says() {
+    fn invalid_combinations_of_list_options_are_rejected() {
         let check = |query: &str, expected: &[(&str, &str)]| {
             let outcome = ListOptions::parse(&Query::parse(query)).and_then(|options| options.check());
             let failure = outcome.as_ref().err();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_delete_is_read_leniently_but_for_its_types() {
+    fn delete_body_ignores_unknown_fields_and_rejects_bad_values() {
         let read = |body: Json| DeleteOptions::from_body(&body);
         let body = pintle_json::json!({"kind": "DeleteOptions", "preconditions": {"uid": "u"}, "extra": 1});
         assert_eq!(read(body).unwrap().uid.as_deref(), Some("u"));

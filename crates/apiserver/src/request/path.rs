@@ -1,15 +1,15 @@
-//! The grammar of paths.
+//! Parsing of request paths.
 
 use percent_encoding::percent_decode;
 
-/// What a path names. Whether it exists is another question.
+/// The target of a path. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/api/v1/…` or `/apis/group/version/…`.
     Resource(ResourcePath),
-    /// Everything else, with its decoded parts.
+    /// Any other path, as decoded segments.
     Other(Vec<String>),
-    /// `/api/v1/watch`, or `/api/v1/proxy`, and nothing after it.
+    /// `/api/v1/watch` or `/api/v1/proxy` without further segments.
     Undeterminable,
 }
 
@@ -18,25 +18,27 @@ pub(crate) enum Target {
 pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty across namespaces and in cluster scope. A namespace's own path names itself, as authorisers want it.
+    /// Empty for cluster scope and for requests across namespaces. The path of a namespace has that namespace's name
+    /// here, as authorizers expect.
     pub(crate) namespace: String,
-    /// The plural.
+    /// The plural name.
     pub(crate) resource: String,
     /// Empty for the collection.
     pub(crate) name: String,
     pub(crate) subresource: String,
-    /// What follows the subresource.
+    /// The segments after the subresource.
     pub(crate) rest: Vec<String>,
-    /// The path named a namespace before the resource.
+    /// Whether the path names a namespace before the resource.
     pub(crate) in_namespace: bool,
-    /// The deprecated spelling `/api/v1/watch/…`.
+    /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
-    /// The spelling `/api/v1/proxy/…`, which no longer leads anywhere. What follows the name is for who it is passed on to.
+    /// Whether the path has the form `/api/v1/proxy/…`, which is no longer served. `rest` then has the segments after
+    /// the name.
     pub(crate) old_proxy: bool,
 }
 
 impl Target {
-    /// Reads a path. Its parts are decoded once, before they are told apart, so `%2F` separates too.
+    /// Parses a path. It is decoded before it is split, so `%2F` is a separator, too.
     pub(crate) fn parse(path: &str) -> Self {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -52,7 +54,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// `parts` begin with the version and have at least one more.
+    /// Parses the segments from the version on. There are at least two.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];
@@ -77,7 +79,7 @@ impl ResourcePath {
         Some(path)
     }
 
-    /// The resource as messages and rules name it: `pods/status`.
+    /// Returns the resource as in messages and RBAC rules: `pods/status`.
     pub(crate) fn full_resource(&self) -> String {
         match self.subresource.is_empty() {
             true => self.resource.clone(),
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_path_has_its_place() {
+    fn path_segments_are_assigned_to_their_fields() {
         check("/api/v1/pods", ["", "v1", "", "pods", "", ""]);
         check("/api/v1/namespaces", ["", "v1", "", "namespaces", "", ""]);
         check("/api/v1/namespaces/a", ["", "v1", "a", "namespaces", "a", ""]);
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn short_paths_name_no_resource() {
+    fn short_paths_are_not_resources() {
         for path in ["/", "/api", "/api/v1", "/api/v1/", "/apis/apps", "/apis/apps/v1", "/version", "//api/v1/pods"] {
             assert!(matches!(Target::parse(path), Target::Other(_)), "{path}");
         }

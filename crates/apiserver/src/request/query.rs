@@ -1,15 +1,15 @@
-//! The query of a URL, read as Go reads it.
+//! Parsing of URL queries, as in Go.
 
 use percent_encoding::percent_decode;
 
 use crate::failure::Failure;
 
-/// The parameters of a query, in the order in which they came.
+/// The parameters of a query, in their original order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the text after the question mark. A part that cannot be decoded, or that has a raw `;`, is dropped.
+    /// Parses the text after the question mark. Drops parts with an invalid escape or a raw `;`.
     pub(crate) fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(
@@ -22,39 +22,39 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter; what follows it is ignored.
+    /// Returns the first value of a parameter and ignores later ones.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// The first value, or the empty text.
+    /// Returns the first value, or an empty text.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
 
-    /// Every value of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A boolean: `0` and `false` in any letter case are false, everything else is true, the empty value included.
+    /// Parses a boolean. `0` and `false` in any case are false. All other values are true, even an empty one.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
 
-    /// A whole number.
+    /// Parses an integer.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.first(name) else { return Ok(None) };
         parse_int(text).map(Some)
     }
 }
 
-/// A boolean as queries spell it.
+/// Parses a boolean as in queries.
 pub(crate) fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }
 
-/// A whole number as Go's `strconv.ParseInt` reads it, with its words where it cannot.
+/// Parses an integer like Go's `strconv.ParseInt`, with Go's error messages.
 pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let why = match text.parse() {
@@ -65,7 +65,7 @@ pub(crate) fn parse_int(text: &str) -> Result<i64, Failure> {
     Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// Undoes percent encoding and `+`; none where an escape is broken.
+/// Decodes percent escapes and `+`. Returns `None` for an invalid escape.
 fn decode(text: &str) -> Option<String> {
     if has_broken_escape(text) {
         return None;
@@ -74,7 +74,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// A `%` that two hexadecimal digits do not follow.
+/// Whether the text has a `%` without two hexadecimal digits after it.
 pub(crate) fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_go_would_drop_are_dropped() {
+    fn query_parts_that_go_drops_are_dropped() {
         let query = Query::parse("a=1&b=x;y&c=%zz&d=a+b%2Cc&&e&a=2");
         assert_eq!(query.first("a"), Some("1"));
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_told_in_gos_words() {
-        let told = |text: &str| Query::parse(text).integer("limit").unwrap_err().status.message;
-        assert_eq!(told("limit=x"), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
-        assert_eq!(told("limit="), r#"strconv.ParseInt: parsing "": invalid syntax"#);
+    fn invalid_integers_report_the_errors_of_go() {
+        let message = |text: &str| Query::parse(text).integer("limit").unwrap_err().status.message;
+        assert_eq!(message("limit=x"), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
+        assert_eq!(message("limit="), r#"strconv.ParseInt: parsing "": invalid syntax"#);
         assert_eq!(
-            told("limit=9223372036854775808"),
+            message("limit=9223372036854775808"),
             r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#
         );
         assert_eq!(Query::parse("limit=-1").integer("limit").unwrap(), Some(-1));

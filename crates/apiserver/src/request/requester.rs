@@ -1,4 +1,4 @@
-//! Who asks, and what is to be said beside the answer.
+//! The user of a request, with its deadline, warnings and audit annotations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 use super::user::User;
 use crate::failure::{Failure, Outcome};
 
-/// So many warnings are kept; a client is sent far fewer.
-const MOST_REMARKS: usize = 1024;
+/// The maximum number of stored warnings. The response contains far fewer.
+const MAX_WARNINGS: usize = 1024;
 
-/// Who asks. What the rules and admission have to say of the request is kept with it: also of one that is refused in the end.
+/// The user of a request. Clones share the warnings and annotations, which are kept even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
-    /// Until when somebody waits for what comes of it, if there is an end to that.
-    pub(crate) until: Option<Instant>,
-    remarks: Arc<Mutex<Remarks>>,
+    /// The caller's deadline, if it has one.
+    pub(crate) deadline: Option<Instant>,
+    notes: Arc<Mutex<Notes>>,
 }
 
 #[derive(Debug, Default)]
-struct Remarks {
+struct Notes {
     warnings: Vec<String>,
     known: HashSet<String>,
     annotations: BTreeMap<String, String>,
@@ -32,38 +32,39 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Whether the client has been told by now that it took too long.
-    pub(crate) fn is_late(&self) -> bool {
-        self.until.is_some_and(|end| Instant::now() >= end)
+    /// Whether the deadline has passed, so that the client has received a timeout.
+    pub(crate) fn is_timed_out(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Fails if so: what is yet to be written then stays unwritten, so that a client which tries again seldom meets what it did itself.
+    /// Fails after the deadline. A timed-out request then writes nothing, so a retry rarely conflicts with the first
+    /// attempt.
     pub(crate) fn check_time(&self) -> Outcome<()> {
-        if self.is_late() { Err(Failure::too_late()) } else { Ok(()) }
+        if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Has the client warned of something, once.
+    /// Adds a warning to the response. Repeated warnings are dropped.
     pub(crate) fn warn(&self, text: String) {
-        let mut remarks = self.remarks();
-        if remarks.warnings.len() < MOST_REMARKS && remarks.known.insert(text.clone()) {
-            remarks.warnings.push(text);
+        let mut notes = self.notes();
+        if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {
+            notes.warnings.push(text);
         }
     }
 
-    /// Has the audit say something of the request.
+    /// Adds an annotation to the audit record.
     pub(crate) fn annotate(&self, key: &str, value: String) {
-        self.remarks().annotations.insert(key.into(), value);
+        self.notes().annotations.insert(key.into(), value);
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.remarks().warnings)
+        std::mem::take(&mut self.notes().warnings)
     }
 
     pub(crate) fn take_annotations(&self) -> BTreeMap<String, String> {
-        std::mem::take(&mut self.remarks().annotations)
+        std::mem::take(&mut self.notes().annotations)
     }
 
-    fn remarks(&self) -> MutexGuard<'_, Remarks> {
-        self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! What of an object a request is about.
+//! Subresources.
 
-/// An object, or what is reached by a path of its own below it: a subresource.
+/// The subresource that a request names, or `None` for the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// The part of that name, as it stands in paths; an empty one is the object itself.
+    /// Parses the name of a subresource in a path. An empty name is the object itself.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);
@@ -47,12 +47,12 @@ impl Subresource {
         Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Whether answers go on for as long as somebody listens.
+    /// Whether responses are streams without a fixed end.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }
 
-    /// Its name in paths and in `managedFields`; empty for the object itself.
+    /// Returns the name in paths and in `managedFields`. It is empty for the object itself.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "",

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Users and groups.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
@@ -12,7 +12,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Who asks.
+/// An authenticated or anonymous user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -22,33 +22,33 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Everybody where no token file was given.
+    /// The user of all requests if there is no token file.
     pub(crate) fn admin() -> Self {
         static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
         ADMIN.clone()
     }
 
-    /// The server itself.
+    /// The user of the server's own requests.
     pub(crate) fn server() -> Self {
         static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
         SERVER.clone()
     }
 
     fn master(name: &str) -> Self {
-        Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.known()
+        Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
-    /// One of a cluster's controllers.
+    /// A controller of kube-controller-manager.
     pub(crate) fn controller(name: &str) -> Self {
-        ServiceAccountName::new("kube-system", name).user("").known()
+        ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
 
     pub(crate) fn anonymous() -> Self {
-        Self { name: ANONYMOUS.into(), ..Self::default() }.known()
+        Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// The same with the group of all who are known, or are not, unless it is there.
-    pub(crate) fn known(mut self) -> Self {
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, if it is missing.
+    pub(crate) fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
             self.groups.push(implied.into());
@@ -61,12 +61,12 @@ impl User {
     }
 }
 
-/// The groups of a user, in the order in which they were told. There may be very many, of which rules ask one by one.
+/// The groups of a user, in their original order. A user can have very many groups, so lookups use a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Groups(Arc<Told>);
+pub(crate) struct Groups(Arc<GroupSet>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct GroupSet {
     groups: Vec<String>,
     known: HashSet<String>,
 }
@@ -80,9 +80,9 @@ impl Default for Groups {
 
 impl Groups {
     fn push(&mut self, group: String) {
-        let told = Arc::make_mut(&mut self.0);
-        told.known.insert(group.clone());
-        told.groups.push(group);
+        let set = Arc::make_mut(&mut self.0);
+        set.known.insert(group.clone());
+        set.groups.push(group);
     }
 }
 
@@ -108,7 +108,7 @@ impl Deref for Groups {
     }
 }
 
-/// A service account by its place.
+/// The namespace and the name of a service account.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceAccountName<'a> {
     pub(crate) namespace: &'a str,
@@ -120,19 +120,19 @@ impl<'a> ServiceAccountName<'a> {
         Self { namespace, name }
     }
 
-    /// The account that a user is, if it is one.
+    /// Returns the service account of a user, if the user is one.
     pub(crate) fn of(user: &'a User) -> Option<Self> {
         let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         let valid = |rule, name| name_errors(rule, name, false).is_empty();
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// The groups of all accounts, and of all in its namespace.
+    /// Returns the group of all service accounts, and the group of those in this namespace.
     pub(crate) fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }
 
-    /// The user that the account acts as.
+    /// Returns the user of the account.
     pub(crate) fn user(self, uid: &str) -> User {
         let Self { namespace, name } = self;
         User {
@@ -150,7 +150,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     #[test]
-    fn whether_a_user_is_in_each_of_many_groups_is_asked_in_one_go() {
+    fn group_lookups_take_constant_time() {
         let group = |at: usize| format!("g{at}");
         let asks = |count: usize| {
             let user = User { groups: (0..count).map(group).collect(), ..User::default() };

@@ -1,11 +1,11 @@
-//! Selectors against objects and kinds.
+//! Tests of label selectors on JSON objects.
 
 use pintle_json::json;
 
 use super::*;
 
 #[test]
-fn labels_that_are_no_text_are_absent() {
+fn labels_that_are_not_strings_are_absent() {
     let selects = |selector: &str, object: Json| super::selects(&selector.parse().unwrap(), &object);
     assert!(selects("a=1,!b", json!({"metadata": {"labels": {"a": "1"}}})));
     assert!(selects("!a", json!({"metadata": {"labels": {"a": 1}}})));
@@ -15,7 +15,7 @@ fn labels_that_are_no_text_are_absent() {
 }
 
 #[test]
-fn a_structured_selector_that_is_absent_selects_nothing_and_an_empty_one_everything() {
+fn missing_structured_selector_selects_nothing_empty_everything() {
     let selects = |selector: Json| structured(&selector).map(|selector| super::selects(&selector, &json!({})));
     assert_eq!(selects(Json::Null), Some(false));
     assert_eq!(selects(json!({})), Some(true));

@@ -96,7 +96,8 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Writer::new(&options, LOADER, registry.clock.now_text()).asking(Requester::new(User::admin()));
+    let manager =
+        Writer::new(&options, LOADER, registry.clock.now_text()).with_requester(Requester::new(User::admin()));
     registry.create(&target, decoded.value, &manager)?;
     Ok(())
 }

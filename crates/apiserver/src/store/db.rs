@@ -1,4 +1,4 @@
-//! The store behind a lock and what is there beside it, with a clock and the watchers' wake-ups.
+//! The store behind a lock, with lock-free reads of the current state, a clock and notifications for watchers.
 
 mod backlog;
 mod feed;
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use backlog::Teller;
+use backlog::ChangeSender;
 pub(crate) use backlog::{Changes, Lagged};
 use feed::Followers;
-pub(crate) use feed::{Feed, FeedScope, Over};
+pub(crate) use feed::{Feed, FeedEnd, FeedScope};
 use mirror::Mirror;
-pub(crate) use mirror::{Shown, WrittenHere};
+pub(crate) use mirror::{LocalWrite, UpstreamObject};
 use pintle_json::Json;
 use tokio::sync::watch;
 
@@ -29,121 +29,123 @@ use crate::store::{
     Stored,
 };
 
-/// However little the log keeps, who follows several resources is not to look at everything anew with each change.
-const LEAST_BACKLOG: usize = 16 << 20;
+/// The minimum backlog for followers of several resources. With a smaller one they would have to re-list after every
+/// change.
+const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// What an object becomes with a write of another that it is charged for.
+/// The new value of an object that is committed with another object, such as a quota.
 pub(crate) struct Charge {
     pub(crate) resource: ResourceKey,
     pub(crate) key: String,
-    /// The revision of the object that was looked at.
+    /// The revision that the new value is based on.
     pub(crate) at: u64,
     pub(crate) value: Json,
 }
 
-/// Makes of an object what is written of it under that resource: the bytes are made under no lock.
+/// Converts an object of a resource to its stored form. It runs without a lock.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The store, shared. The lock is held for single steps of the engine and never across an await; who asks for what is there now takes
-/// none.
+/// The shared store. The lock is held for single steps of the engine and never across an await. Reads of the current
+/// state take no lock.
 #[derive(Debug)]
 pub(crate) struct Db {
     inner: Mutex<Inner>,
-    /// What the last step left, put there before anybody is told of the step and before the lock is given back.
+    /// The state after the last step. It is replaced under the lock, before followers are notified of the step.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
     interner: Arc<Interner>,
-    /// How many changes who follows a resource may lag behind.
-    longest_lag: usize,
-    /// How many bytes of changes who follows several may lag behind, about: as many as the log keeps anyway.
-    longest_backlog: usize,
+    /// How many changes a follower of one resource may lag behind.
+    max_lag: usize,
+    /// How many bytes of changes a follower of several resources may lag behind, about. At least as many as the log
+    /// keeps.
+    max_backlog_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// Who follows what of each resource.
+    /// The followers of each resource.
     followers: HashMap<ResourceKey, Followers>,
-    /// Who follows several resources.
-    all: Vec<All>,
-    /// What of another cluster is shown, where the store is laid over one.
+    /// The followers of several resources.
+    multi: Vec<MultiFollower>,
+    /// The mirrored objects of another cluster, in a plan.
     mirror: Option<Mirror>,
 }
 
-/// One that follows several resources. None: all.
+/// A follower of several resources. `None` means all resources.
 #[derive(Debug)]
-struct All {
-    of: Option<&'static [&'static str]>,
-    news: Teller,
+struct MultiFollower {
+    resources: Option<&'static [&'static str]>,
+    sender: ChangeSender,
 }
 
 impl Db {
     pub(crate) fn new(first: u64, history: History, draft: Drafting, clock: Arc<Clock>) -> Self {
-        let (longest_lag, longest_backlog) = (history.followed, history.max_bytes.max(LEAST_BACKLOG));
+        let (max_lag, max_backlog_bytes) = (history.followed, history.max_bytes.max(MIN_BACKLOG_BYTES));
         let store = Store::new(first, history);
         let interner = store.interner().clone();
         let revision = watch::Sender::new(store.revision());
         let present = ArcSwap::from_pointee(store.now().clone());
-        let inner = Inner { store, followers: HashMap::new(), all: Vec::new(), mirror: None };
-        Self { inner: Mutex::new(inner), present, revision, clock, draft, interner, longest_lag, longest_backlog }
+        let inner = Inner { store, followers: HashMap::new(), multi: Vec::new(), mirror: None };
+        Self { inner: Mutex::new(inner), present, revision, clock, draft, interner, max_lag, max_backlog_bytes }
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub(crate) fn revision(&self) -> u64 {
         self.present.load().revision()
     }
 
-    /// The object of that key, as it is now.
+    /// Returns the current object with that key.
     pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         self.present.load().get(resource, key).cloned()
     }
 
-    /// How many bytes that object takes, if it is there.
+    /// Returns the size of the current object in bytes, or 0 if it does not exist.
     pub(crate) fn weight(&self, resource: &str, key: &str) -> usize {
         self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
 
-    /// The objects of a range as they are now, in the order of their keys. What is written meanwhile is not among them.
+    /// Returns the current objects of a range, in key order. Later writes do not change the result.
     pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.present.load().objects(resource).run(range)
     }
 
-    /// What is there now, for who asks more than one thing about one moment: all that was written up to its revision, and no more.
+    /// Returns a snapshot of the current state, for several reads at the same revision.
     pub(crate) fn now(&self) -> Arc<Present> {
         self.present.load_full()
     }
 
-    /// The objects of a resource as `revision` left them. They are kept for a while, for those who read them page by page.
+    /// Returns the objects of a resource at `revision`. They stay cached for a while, for the next pages.
     pub(crate) fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
-            // What is yet to come is shown as it is now, and is not known.
+            // A future revision shows the current state, and the log cannot know it.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // However many changes are to be undone, it is done under no lock.
+        // Many changes may have to be undone, so this runs without the lock.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
     }
 
-    /// Keeps the objects of a resource as they were at a revision, for one who will come back to them.
+    /// Caches the objects of a resource at a revision, for the next pages.
     pub(crate) fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Asks the store what [`now`](Self::now) does not tell: of the past, of what is claimed, and whether anybody keeps the lock.
+    /// Runs `question` under the lock, for reads that [`now`](Self::now) cannot answer: about the past or about claims.
     pub(crate) fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
 
-    /// What is written of an object under that resource. It takes no lock of the store.
+    /// Converts an object to its stored form, without the store's lock.
     pub(crate) fn draft(&self, resource: &str, object: &Json) -> Draft {
         (self.draft)(&self.interner, resource, object)
     }
 
-    /// Writes an object, if what is there is as expected, and tells the watchers.
+    /// Writes an object if `expect` is met, and notifies the watchers.
     pub(crate) fn put(
         &self,
         resource: &ResourceKey,
@@ -155,13 +157,14 @@ impl Db {
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
-        let before = self.tell(&mut inner, slice::from_ref(&change));
+        let replaced = self.notify(&mut inner, slice::from_ref(&change));
         drop(inner);
-        drop(before);
+        drop(replaced);
         Ok(change)
     }
 
-    /// The same with an object that is on its way out, as that revision left it: it is no hindrance that another has what it claims.
+    /// Like [`put`](Self::put), for an object that is being deleted. If another object holds one of its claims, it is
+    /// written without claims.
     pub(crate) fn put_leaving(
         &self,
         resource: &ResourceKey,
@@ -174,14 +177,13 @@ impl Db {
         let mut inner = self.lock();
         let draft = inner.with_free_claims(resource, key, Expect::At(at), draft);
         let change = inner.store.put(self.clock.instant(), resource, key, Expect::At(at), draft)?;
-        let before = self.tell(&mut inner, slice::from_ref(&change));
+        let replaced = self.notify(&mut inner, slice::from_ref(&change));
         drop(inner);
-        drop(before);
+        drop(replaced);
         Ok(change)
     }
 
-    /// Writes an object and what is charged for it, in one step: all of it, or nothing. `holds` says whether what else was looked at
-    /// is still so.
+    /// Writes an object and its charges in one step. Writes nothing if an expectation or `precondition` is not met.
     pub(crate) fn commit(
         &self,
         resource: &ResourceKey,
@@ -189,21 +191,21 @@ impl Db {
         expect: Expect,
         value: Json,
         charges: Vec<Charge>,
-        holds: impl FnOnce(&Present) -> bool,
+        precondition: impl FnOnce(&Present) -> bool,
     ) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
-        let drafted = |Charge { resource, key, at, value }| {
+        let to_draft = |Charge { resource, key, at, value }| {
             let draft = self.draft(&resource, &value);
             (resource, key, at, draft)
         };
-        let charges: Vec<_> = charges.into_iter().map(drafted).collect();
+        let charges: Vec<_> = charges.into_iter().map(to_draft).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
         inner.store.check(resource, key, expect, &draft)?;
         let mut checked =
             charges.iter().map(|(resource, key, at, draft)| inner.store.check(resource, key, Expect::At(*at), draft));
-        if !holds(inner.store.now()) || !checked.all(|checked| checked.is_ok()) {
+        if !precondition(inner.store.now()) || !checked.all(|checked| checked.is_ok()) {
             return Err(Refused::Moved);
         }
         let mut changes = Vec::new();
@@ -215,35 +217,35 @@ impl Db {
         let mut charges = charges.into_iter();
         let charged = charges.try_for_each(|(of, key, at, draft)| put(&of, &key, Expect::At(at), draft).map(drop));
         let change = charged.and_then(|()| put(resource, key, expect, draft));
-        let before = self.tell(&mut inner, &changes);
+        let replaced = self.notify(&mut inner, &changes);
         drop(inner);
-        drop(before);
+        drop(replaced);
         change
     }
 
-    /// Removes an object, if it is as that revision left it, and tells the watchers.
+    /// Removes an object if its revision is `at`, and notifies the watchers.
     pub(crate) fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
-        let before = self.tell(&mut inner, slice::from_ref(&change));
+        let replaced = self.notify(&mut inner, slice::from_ref(&change));
         drop(inner);
-        drop(before);
+        drop(replaced);
         Ok(change)
     }
 
-    /// Forgets what came before that revision.
+    /// Compacts the log up to that revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and forgets its past, as when its storage is made anew.
+    /// Ends the watches of a resource and drops its history, as if its storage were new.
     pub(crate) fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
 
-    /// Asks the store something and follows what changes of the resource from that very moment on.
+    /// Runs `question` and follows the changes of the resource from that moment on.
     pub(crate) fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -257,77 +259,82 @@ impl Db {
         (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
-    /// Follows the changes of these resources. None: of all.
+    /// Follows the changes of these resources. `None` means all resources.
     pub(crate) fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
-        let changes = Changes::new(self.longest_backlog);
-        self.lock().all.push(All { of, news: changes.teller() });
+        let changes = Changes::new(self.max_backlog_bytes);
+        self.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });
         changes
     }
 
-    /// The current revision, if all changes up to it have been taken from `changes`.
+    /// Returns the current revision if all changes up to it have been read from `changes`.
     pub(crate) fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
-    /// The current revision, if all changes up to it have been taken from `feed`.
+    /// Returns the current revision if all changes up to it have been read from `feed`.
     pub(crate) fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
         feed.is_read(&inner).then(|| inner.store.revision())
     }
 
-    /// Waits until the store has come to that revision; false if it has not in time. Dropping it has no effect.
-    pub(crate) async fn wait_for(&self, revision: u64, patience: Duration) -> bool {
+    /// Waits until the store has reached a revision. Returns false after `timeout`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub(crate) async fn wait_for(&self, revision: u64, timeout: Duration) -> bool {
         let mut seen = self.revision.subscribe();
         let reached = seen.wait_for(|current| *current >= revision);
-        tokio::time::timeout(patience, reached).await.is_ok()
+        tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Shows those who read what a step has left, and then tells those who follow of its changes: nobody is to look for what he was
-    /// told of and not find it, nor to see a part of a step.
+    /// Publishes the state after a step, and then notifies the followers of its changes. So a notified reader always
+    /// finds the change, and never a part of a step.
     ///
-    /// Answers what was shown before, which is best dropped under no lock: it may have been the last to hold what the step has replaced.
-    fn tell(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
-        let before = self.show_now(inner);
+    /// Returns the previous state. Drop it without the lock: it can own the last references to replaced objects.
+    fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
+        let replaced = self.publish(inner);
         for change in changes {
             if let Some(followers) = inner.followers.get_mut(change.resource()) {
-                followers.tell(change, self.longest_lag);
+                followers.notify(change, self.max_lag);
             }
             if let Some(mirror) = &mut inner.mirror {
                 mirror.note(change);
             }
-            inner.tell_all(change);
+            inner.notify_multi(change);
             self.revision.send_replace(change.revision());
             audit::note_commit(change.revision());
         }
-        before
+        replaced
     }
 
-    fn show_now(&self, inner: &Inner) -> Arc<Present> {
+    fn publish(&self, inner: &Inner) -> Arc<Present> {
         self.present.swap(Arc::new(inner.store.now().clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic inside the engine leaves no half-made step behind: each step changes its table last.
+        // A panic in the engine leaves no partial step, because each step changes its table last.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// The draft without its claims, if another has one of them: what is there is there, whoever else claims the same.
+    /// Removes the claims of a draft if another object holds one of them. The existing object keeps its claim.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
     }
 
-    /// Tells those who follow several resources.
-    fn tell_all(&mut self, change: &Arc<Change>) {
-        let is_about_others = |all: &All| all.of.is_some_and(|of| !of.contains(&&**change.resource()));
-        self.all.retain(|all| is_about_others(all) || all.news.tell(change));
+    /// Notifies the followers of several resources.
+    fn notify_multi(&mut self, change: &Arc<Change>) {
+        let is_unrelated =
+            |follower: &MultiFollower| follower.resources.is_some_and(|of| !of.contains(&&**change.resource()));
+        self.multi.retain(|follower| is_unrelated(follower) || follower.sender.send(change));
     }
 }
 
-/// An object's place within its resource.
+/// Returns the key of an object in its resource.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),
@@ -349,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_feed_that_is_not_read_keeps_no_change_alive() {
+    async fn unread_feed_keeps_no_change_alive() {
         let history = History { max_changes: 1, followed: 2, ..History::default() };
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
@@ -360,21 +367,21 @@ mod tests {
         let second = put(1).revision();
         assert_eq!(db.revision_if_read(&slow), None);
         put(2);
-        assert!(first.upgrade().is_none(), "nobody keeps it");
-        assert_eq!(slow.next(&db).await.err(), Some(Over::TooSlow));
-        // Who is within the lag that is let pass reads on, and one that begins in the past may have more before it.
+        assert!(first.upgrade().is_none(), "the change is dropped");
+        assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
+        // A feed within the allowed lag continues. A feed that starts in the past may lag more.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
         for number in [2, 3] {
-            let change = past.next(&db).await.expect("it is kept");
+            let change = past.next(&db).await.expect("not compacted");
             assert_eq!(*change.key, *number.to_string());
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }
 
     #[tokio::test]
-    async fn what_was_there_when_somebody_began_is_kept_for_as_long_as_all_changes_since() {
+    async fn initial_objects_are_kept_as_long_as_later_changes() {
         let history = History { max_changes: 2, followed: 2, ..History::default() };
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
@@ -383,20 +390,20 @@ mod tests {
         let first = put(0).revision();
         let begin = |store: &mut Store| store.keep(&resource, store.revision(), &store.objects(&resource));
         let (begun, _feed) = db.follow(&resource, FeedScope::All, begin);
-        let stored = Arc::downgrade(&db.get(&resource, "0").expect("it is there"));
-        db.remove(&resource, "0", first).expect("it is there");
+        let stored = Arc::downgrade(&db.get(&resource, "0").expect("the object exists"));
+        db.remove(&resource, "0", first).expect("the object exists");
         put(1);
         assert!(begun.upgrade().is_some_and(|objects| objects.get("0").is_some() && objects.get("1").is_none()));
         put(2);
-        assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "nobody keeps it");
-        // What is yet to come is not what it will have been.
+        assert!(begun.upgrade().is_none() && stored.upgrade().is_none(), "all references are dropped");
+        // The state at a future revision is not cached.
         let next = db.revision() + 1;
         for is_there in [false, true] {
-            let past = db.past(&resource, next).expect("it is kept");
+            let past = db.past(&resource, next).expect("not compacted");
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // Nothing need have been written of what is begun.
+        // A resource without any write can be followed, too.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -404,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_follows_a_part_is_told_of_that_alone_and_lags_behind_nothing_else() {
+    async fn scoped_feed_ignores_changes_outside_its_scope() {
         let history = History { max_changes: 4, followed: 2, ..History::default() };
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
@@ -414,25 +421,25 @@ mod tests {
             db.put(&resource, &format!("b/{number}"), Expect::Absent, object(number)).expect("absent");
         }
         for feed in &feeds {
-            assert!(!feed.has_more(), "nothing that it follows has changed");
+            assert!(!feed.has_more(), "no change in the scope");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
         db.put(&resource, "a/1", Expect::Absent, object(1)).expect("absent");
         db.put(&resource, "ab/1", Expect::Absent, object(1)).expect("absent");
         for feed in &mut feeds {
             assert_eq!(db.revision_if_read(feed), None);
-            assert_eq!(&*feed.next(&db).await.expect("it is kept").key, "a/1");
+            assert_eq!(&*feed.next(&db).await.expect("not compacted").key, "a/1");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // From the past on, what others wrote is passed over.
+        // A feed that starts in the past skips changes outside its scope.
         let before = db.revision() - 2;
         let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
-        assert_eq!(&*past.next(&db).await.expect("it is kept").key, "a/1");
+        assert_eq!(&*past.next(&db).await.expect("not compacted").key, "a/1");
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }
 
     #[tokio::test]
-    async fn who_follows_a_field_is_told_of_what_comes_to_have_its_value_and_of_what_ceases_to() {
+    async fn field_feed_sees_gained_and_lost_values() {
         const NODE: Drafting = |interner, _, object| {
             let node = object.text("/node").to_owned();
             Draft::new(interner, object, Order::Declared, Vec::new()).selectable(vec![String::new(), node])
@@ -448,35 +455,35 @@ mod tests {
         let bound = put(Expect::At(created), "x");
         let moved = put(Expect::At(bound), "y");
         let touched = put(Expect::At(moved), "y");
-        let removed = db.remove(&resource, "a/1", touched).expect("it is there").revision();
+        let removed = db.remove(&resource, "a/1", touched).expect("the object exists").revision();
         for (feed, expected) in feeds.iter_mut().zip([vec![created, bound], vec![bound, moved], vec![touched, removed]])
         {
-            // Of the third, more has been told than it may lag behind.
+            // The third feed lags behind more changes than allowed.
             if expected[0] == touched {
-                assert_eq!(feed.next(&db).await.err(), Some(Over::TooSlow));
+                assert_eq!(feed.next(&db).await.err(), Some(FeedEnd::TooSlow));
                 continue;
             }
             for revision in expected {
-                assert_eq!(feed.next(&db).await.expect("it is kept").revision(), revision);
+                assert_eq!(feed.next(&db).await.expect("not compacted").revision(), revision);
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // From the past on, what others have is passed over.
+        // A feed that starts in the past skips objects with other values.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
-            assert_eq!(past.next(&db).await.expect("it is kept").revision(), revision);
+            assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);
         }
         assert_eq!(db.revision_if_read(&past), Some(db.revision()));
     }
 
     #[tokio::test]
-    async fn a_feed_of_a_resource_that_is_made_anew_ends() {
+    async fn feed_ends_when_its_resource_is_renewed() {
         let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let ((), mut feed) = db.follow(&resource, FeedScope::All, |_| ());
         db.put(&"pods".into(), "a", Expect::Absent, object(1)).expect("absent");
         db.renew(&resource);
         db.put(&resource, "a", Expect::Absent, object(1)).expect("absent");
-        assert_eq!(feed.next(&db).await.err(), Some(Over::Ended));
+        assert_eq!(feed.next(&db).await.err(), Some(FeedEnd::Ended));
     }
 }

@@ -1,48 +1,47 @@
-//! One fault of an object: which field, what kind of fault, and why.
+//! Field errors: a path, a type and a message, as `field.Error` in Kubernetes.
 
 use std::fmt;
 
 use pintle_json::Json;
 use pintle_meta::StatusCause;
 
-/// One fault of an object: where, what, and why.
+/// A validation error of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
-    /// What kind of fault.
     pub(crate) reason: FieldErrorType,
     /// The path, such as `spec.containers[0].name`.
     pub(crate) field: String,
-    /// The whole sentence, without the path: `Invalid value: "x": why`.
+    /// The message without the path: `Invalid value: "x": why`.
     pub(crate) message: String,
 }
 
-/// What kind of fault a [`FieldError`] is.
+/// The type of a [`FieldError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum FieldErrorType {
-    /// The value is not allowed there.
+    /// The value is invalid.
     Invalid,
     /// The value is missing.
     Required,
-    /// The value may stand once only.
+    /// The value must be unique.
     Duplicate,
-    /// The value is none of those known.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// The value, any value, may not be there.
+    /// The field must not be set.
     Forbidden,
-    /// A text or a map is too long.
+    /// A string or a map is too long.
     TooLong,
     /// A list has too many items.
     TooMany,
-    /// The value is of the wrong JSON type.
+    /// The value has the wrong JSON type.
     TypeInvalid,
-    /// What the value names does not exist.
+    /// The value refers to something that does not exist.
     NotFound,
-    /// The value could not be checked.
+    /// The value could not be validated.
     Internal,
 }
 
 impl FieldErrorType {
-    /// As causes in a Status spell it.
+    /// Returns the reason of the cause in a Status.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -60,33 +59,33 @@ impl FieldErrorType {
 }
 
 impl FieldError {
-    /// A fault with its whole message.
+    /// Creates an error with a complete message.
     pub(crate) fn new(reason: FieldErrorType, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, field: field.into(), message: message.into() }
     }
 
-    /// A value that is not allowed there.
+    /// Creates an error for an invalid value.
     pub(crate) fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
         Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// A text that is not allowed there.
+    /// Creates an error for an invalid string.
     pub(crate) fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
         Self::invalid(field, &Json::from(value), why)
     }
 
-    /// A missing value.
+    /// Creates an error for a missing value.
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new(FieldErrorType::Required, field, message)
     }
 
-    /// A value that stands twice.
+    /// Creates an error for a duplicate value.
     pub(crate) fn duplicate(field: impl Into<String>, value: &Json) -> Self {
         Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
-    /// A value that is none of `known`.
+    /// Creates an error for a value that is not one of `known`.
     pub(crate) fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = match known.is_empty() {
@@ -96,67 +95,67 @@ impl FieldError {
         Self::new(FieldErrorType::NotSupported, field, message)
     }
 
-    /// A value that names what is not there.
+    /// Creates an error for a reference to something that does not exist.
     pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
         Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
     }
 
-    /// A value that may not be there.
+    /// Creates an error for a field that must not be set.
     pub(crate) fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
     }
 
-    /// Too many bytes.
+    /// Creates an error for a value of too many bytes.
     pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// Too many items.
+    /// Creates an error for a list of too many items.
     pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
     }
 }
 
-/// The faults of an object, in the order in which they were found, as far as they are told. There may be some in each of its parts, and
-/// their paths and values may be as long as the object: without a bound a few megabytes would take gigabytes to tell.
+/// The validation errors of an object, in order and up to a limit. Each part of an object can have errors, and each error can be as long as
+/// the object. Without a limit, the errors of a few megabytes could take gigabytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldErrors {
     all: Vec<FieldError>,
-    /// The bytes of what is told.
-    told: usize,
+    /// The size of all errors in bytes.
+    size: usize,
 }
 
-/// So many bytes of faults are told; of those beyond nobody could make use.
-const MOST_FAULTS_TOLD: usize = 8 << 20;
+/// The limit of the size in bytes. Clients cannot make use of more.
+const MOST_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Notes a fault, unless enough is told.
-    pub(crate) fn tell(&mut self, error: impl FnOnce() -> FieldError) {
-        if self.told < MOST_FAULTS_TOLD {
+    /// Adds an error unless the limit is reached. Calls `error` only if it adds it.
+    pub(crate) fn add(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.size < MOST_ERROR_BYTES {
             let error = error();
-            self.told += size_of::<FieldError>() + error.field.len() + error.message.len();
+            self.size += size_of::<FieldError>() + error.field.len() + error.message.len();
             self.all.push(error);
         }
     }
 
-    /// The same with a fault that is there.
+    /// Adds an error unless the limit is reached.
     pub(crate) fn push(&mut self, error: FieldError) {
-        self.tell(|| error);
+        self.add(|| error);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The bytes of what is told.
-    pub(crate) fn told(&self) -> usize {
-        self.told
+    /// Returns the size of all errors in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
     }
 
-    /// Whether enough is told, so that nobody has to look for more.
+    /// Whether the limit is reached. Callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
-        self.told >= MOST_FAULTS_TOLD
+        self.size >= MOST_ERROR_BYTES
     }
 
     #[cfg(test)]
@@ -178,9 +177,9 @@ impl Extend<FieldError> for FieldErrors {
 
 impl FromIterator<FieldError> for FieldErrors {
     fn from_iter<I: IntoIterator<Item = FieldError>>(errors: I) -> Self {
-        let mut told = Self::default();
-        told.extend(errors);
-        told
+        let mut collected = Self::default();
+        collected.extend(errors);
+        collected
     }
 }
 
@@ -216,16 +215,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_up_to_a_bound_whichever_way_they_come() {
+    fn errors_are_bounded_when_pushed_and_collected() {
         let error = || FieldError::required("f".repeat(1 << 20), "");
         let mut pushed = FieldErrors::default();
         (0..100).for_each(|_| pushed.push(error()));
-        let mut asked = 0;
-        let collected: FieldErrors = (0..100).inspect(|_| asked += 1).map(|_| error()).collect();
+        let mut pulled = 0;
+        let collected: FieldErrors = (0..100).inspect(|_| pulled += 1).map(|_| error()).collect();
         for errors in [pushed, collected] {
             assert!(errors.is_full());
             assert_eq!(errors.into_iter().len(), 8);
         }
-        assert_eq!(asked, 9, "nobody looks for more");
+        assert_eq!(pulled, 9, "collecting stops at the limit");
     }
 }

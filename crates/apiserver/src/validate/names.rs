@@ -1,25 +1,25 @@
-//! The rules for names, by kind, and for the keys of annotations. Those of labels are `pintle_meta`'s.
+//! The rules for names and annotation keys. Those for labels are in `pintle_meta`.
 
 use std::net::IpAddr;
 
 use pintle_meta::label_key_faults;
 
-/// What a kind asks of its names.
+/// A rule for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// A DNS subdomain of at most 253 bytes: `a.b-c`.
     Subdomain,
-    /// A DNS subdomain of at most so many bytes.
+    /// A DNS subdomain of at most this many bytes.
     ShortSubdomain(usize),
-    /// A DNS label of at most 63 bytes that may begin with a digit.
+    /// A DNS label (RFC 1123) of at most 63 bytes. It may begin with a digit.
     Label,
-    /// A DNS label of at most 63 bytes that begins with a letter.
+    /// A DNS label (RFC 1035) of at most 63 bytes. It begins with a letter.
     OldLabel,
-    /// Anything that can be one segment of a path.
+    /// A segment of a URL path.
     PathSegment,
-    /// An IP address as it is usually written.
+    /// An IP address in canonical form.
     IpAddress,
-    /// What can be a key of a ConfigMap: a file's name of at most 253 bytes.
+    /// A key of a ConfigMap: a file name of at most 253 bytes.
     ConfigKey,
 }
 
@@ -31,10 +31,10 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
+/// Returns why a text violates the rule. Empty if it is valid. A `prefix` for a generated name may end with `-`.
 pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // The rest of a generated name follows the dash. Go drops the byte before the dash, too, so that one is never looked at.
+    // A suffix follows the dash in a generated name. Go also drops the byte before the dash, so that byte is never validated.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
@@ -64,12 +64,11 @@ pub(crate) fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
     }
 }
 
-/// Why a text is no key of an annotation: as of a label, in any letter case.
+/// Returns why a text is not an annotation key. Same as for label keys, but case-insensitive.
 pub(crate) fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
 
-/// Why a text is no DNS subdomain.
 fn subdomain_errors(name: &str, most: usize) -> Vec<String> {
     let mut errors = too_long(name, most);
     let label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
@@ -145,7 +144,7 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// ASCII letters and digits, `others` inside alone. The empty text is one.
+/// Whether the text consists of ASCII letters and digits, with `others` only inside. True for the empty text.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

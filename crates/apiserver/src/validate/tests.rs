@@ -1,4 +1,4 @@
-//! Rules of names and labels.
+//! Tests of the rules for names and labels.
 
 use super::{NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors};
 
@@ -9,7 +9,7 @@ fn check_name(rule: NameRule, name: &str, prefix: bool, valid: bool) {
 }
 
 #[test]
-fn names_follow_the_rule_of_their_kind() {
+fn names_follow_their_rule() {
     let long = "x".repeat(64);
     for (rule, name, valid) in [
         (NameRule::Subdomain, "a.b-c", true),
@@ -35,9 +35,9 @@ fn names_follow_the_rule_of_their_kind() {
 }
 
 #[test]
-fn a_prefix_may_end_where_a_name_may_not() {
+fn prefix_may_end_with_a_dash() {
     check_name(NameRule::Subdomain, "p-", true, true);
-    // Nobody looks at the character before the dash.
+    // The character before the dash is not validated.
     check_name(NameRule::Subdomain, "A-", true, true);
     check_name(NameRule::Subdomain, "AB-", true, false);
     check_name(NameRule::Subdomain, "-", true, false);
@@ -48,7 +48,7 @@ fn a_prefix_may_end_where_a_name_may_not() {
 }
 
 #[test]
-fn labels_and_annotations_have_qualified_keys() {
+fn labels_and_annotations_need_qualified_keys() {
     for (key, label, annotation) in [
         ("a", true, true),
         ("example.com/a_B.c", true, true),

@@ -1,4 +1,4 @@
-//! The frames of a watch as bytes.
+//! The encoding of watch frames.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::registry::{Served, Transform};
 use crate::request::accept::Media;
 use crate::store::Stored;
 
-/// How the frames of a watch look.
+/// The format of a watch's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
@@ -29,7 +29,7 @@ impl FrameShape {
         Self { transform, media, clock, columns_sent: false }
     }
 
-    /// The frame of an object.
+    /// Encodes the event of an object.
     pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Outcome<Bytes> {
         if self.media == Media::Protobuf {
             return Ok(self.transform.enveloped(object)?.frame(event.as_str()).into());
@@ -39,14 +39,14 @@ impl FrameShape {
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
-    /// What it takes to make the frame of an object, as bytes of a body that takes as long.
+    /// The cost of encoding an object, in bytes of a body that takes as long to process.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
         let shown = kind.showing_weight(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// A bookmark: an object of the kind with nothing but a version.
+    /// Encodes a bookmark: an empty object of the kind with a version.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = crate::object::metadata_mut(&mut value);
@@ -57,14 +57,14 @@ impl FrameShape {
         self.object(WatchEventType::Bookmark, &Served::value(kind, value), kind)
     }
 
-    /// An ERROR event.
+    /// Encodes an ERROR event.
     pub(super) fn error(&self, failure: &Failure) -> Bytes {
         let event = WatchEventType::Error;
         if self.media != Media::Protobuf {
             let status = failure.value();
             return line(event, |frame| frame.extend(pintle_json::to_vec(&Ordered(&status)).unwrap_or_default()));
         }
-        let status = Enveloped::document(&failure.value()).expect("a Status is of the type that it has");
+        let status = Enveloped::document(&failure.value()).expect("a Status matches its protobuf type");
         status.frame(event.as_str()).into()
     }
 }

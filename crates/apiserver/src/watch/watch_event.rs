@@ -1,4 +1,4 @@
-//! What a change means for one watch.
+//! The event of a change in one watch.
 
 use std::sync::Arc;
 
@@ -7,23 +7,24 @@ use pintle_meta::WatchEventType;
 use crate::registry::{Selection, Served};
 use crate::store::{Change, ChangeKind, Stored};
 
-/// An event as one watch sees it.
+/// An event of one watch.
 pub(crate) struct WatchEvent {
     pub(crate) kind: WatchEventType,
     pub(crate) object: Served,
 }
 
 impl WatchEvent {
-    /// An object that comes to be selected is added; one that ceases to be is deleted, and shown as it was.
+    /// Returns the event of a change. An object that starts to match is added. An object that stops matching is
+    /// deleted, with its previous content at the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;
         }
         let kind = &selection.kind;
-        let is_in = change.kind != ChangeKind::Deleted && selection.matches(&change.new);
-        let was_in = change.old.as_ref().is_some_and(|old| selection.matches(old));
+        let matches = change.kind != ChangeKind::Deleted && selection.matches(&change.new);
+        let matched = change.old.as_ref().is_some_and(|old| selection.matches(old));
         let event = |event, stored: &Arc<Stored>| Some(Self { kind: event, object: Served::stored(kind, stored) });
-        match (was_in, is_in) {
+        match (matched, matches) {
             (false, false) => None,
             (false, true) => event(WatchEventType::Added, &change.new),
             (true, true) => event(WatchEventType::Modified, &change.new),

@@ -74,7 +74,7 @@ fn a_verb_that_is_none_is_refused_where_it_is_written() {
     assert_eq!("deletecollection".parse(), Ok(RequestVerb::DeleteCollection));
     for wrong in ["List", "watches", ""] {
         let error = wrong.parse::<RequestVerb>().expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("{wrong:?} is no verb: it is one of create, ")), "{error}");
+        assert!(error.starts_with(&format!("unknown verb {wrong:?}: use one of create, ")), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The baseline standard: nothing that is known to lead out of a container.
+//! The baseline standard, which prevents known privilege escalations.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,14 +6,14 @@ use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 use crate::failure;
 
-/// In the order in which they are told.
+/// The rules, in the order of their violations.
 pub(super) const BASELINE: &[Control] = &[
     Control { since: 0, replaced: None, violation: app_armor },
     Control { since: 0, replaced: Some(22), violation: capabilities },
     Control { since: 0, replaced: None, violation: host_namespaces },
     Control { since: 0, replaced: Some(0), violation: host_path },
     Control { since: 0, replaced: None, violation: host_ports },
-    Control { since: 34, replaced: None, violation: hosts_of_probes },
+    Control { since: 34, replaced: None, violation: probe_hosts },
     Control { since: 0, replaced: None, violation: privileged },
     Control { since: 0, replaced: Some(35), violation: proc_mount },
     Control { since: 0, replaced: None, violation: se_linux },
@@ -38,7 +38,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The kernel's settings that are a pod's own, and the minor version since which they count as harmless.
+/// The safe sysctls, and the minor version since which each is safe.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -54,7 +54,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The types of SELinux, likewise.
+/// The safe SELinux types, and the minor version since which each is safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -69,7 +69,7 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
         key.starts_with("container.apparmor.security.beta.kubernetes.io/")
             && !(matches!(*value, "" | "runtime/default") || value.starts_with("localhost/"))
     };
-    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(told).collect();
+    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(annotation_text).collect();
     if !annotations.is_empty() {
         setters.push(plural("annotation", annotations.len()));
     }
@@ -81,27 +81,27 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-/// An annotation as it is told.
-fn told((key, value): (&str, &str)) -> String {
+/// Formats an annotation for a message.
+fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
 
-/// The containers that add a capability beyond those that `is_fine`, and what these add.
-pub(super) fn adding<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
+/// Returns the violation of containers that add capabilities other than those that `is_fine` accepts.
+pub(super) fn added_capabilities<'a>(pod: &PodView<'a>, is_fine: impl Fn(&str) -> bool) -> Option<String> {
     let mut added = BTreeSet::new();
-    let containers = pod.those(|container| {
+    let containers = pod.container_names(|container| {
         let names = container.texts("/securityContext/capabilities/add");
         let bad: Vec<_> = names.filter(|name| !is_fine(name)).map(str::to_owned).collect();
-        let is_meant = !bad.is_empty();
+        let has_bad = !bad.is_empty();
         added.extend(bad);
-        is_meant
+        has_bad
     });
     let containers = named("container", &containers)?;
     Some(format!("{containers} must not include {} in securityContext.capabilities.add", quoted(&added)))
 }
 
 fn capabilities(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let detail = adding(pod, |name| CAPABILITIES.contains(&name))?;
+    let detail = added_capabilities(pod, |name| CAPABILITIES.contains(&name))?;
     Some(Violation { reason: "non-default capabilities", detail })
 }
 
@@ -120,12 +120,12 @@ fn host_path(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 
 fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut ports = BTreeSet::new();
-    let containers = pod.those(|container| {
+    let containers = pod.container_names(|container| {
         let of_host = container.list("/ports").filter_map(|port| port.integer("/hostPort"));
         let of_host: Vec<_> = of_host.filter(|port| *port != 0).map(|port| port.to_string()).collect();
-        let is_meant = !of_host.is_empty();
+        let has_host_port = !of_host.is_empty();
         ports.extend(of_host);
-        is_meant
+        has_host_port
     });
     let count = ports.len();
     let ports = ports.into_iter().collect::<Vec<_>>().join(", ");
@@ -134,18 +134,18 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Hosts that a kubelet would reach for a pod, from its own place in the network.
-fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
+/// Hosts in probes and lifecycle handlers, which the kubelet would contact from the network of the node.
+fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
     let mut hosts = BTreeSet::new();
-    let containers = pod.those(|container| {
+    let containers = pod.container_names(|container| {
         let handlers = HANDLERS.iter().filter_map(|pointer| container.at(pointer));
         let named = handlers.flat_map(|handler| [handler.text("/httpGet/host"), handler.text("/tcpSocket/host")]);
         let named: Vec<_> = named.filter(|host| !host.is_empty()).map(str::to_owned).collect();
-        let is_meant = !named.is_empty();
+        let has_host = !named.is_empty();
         hosts.extend(named);
-        is_meant
+        has_host
     });
     let containers: Vec<_> = BTreeSet::from_iter(containers).into_iter().collect();
     let (verb, what) = (uses(containers.len()), plural("probe or lifecycle host", hosts.len()));
@@ -155,7 +155,8 @@ fn hosts_of_probes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
 }
 
 fn privileged(pod: &PodView<'_>, _: Version) -> Option<Violation> {
-    let containers = named("container", &pod.those(|container| container.is_true("/securityContext/privileged")))?;
+    let containers =
+        named("container", &pod.container_names(|container| container.is_true("/securityContext/privileged")))?;
     Some(Violation {
         reason: "privileged",
         detail: format!("{containers} must not set securityContext.privileged=true"),
@@ -168,7 +169,7 @@ fn proc_mount(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 
 pub(super) fn unmasked_proc(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     let mut mounts = BTreeSet::new();
-    let containers = pod.those(|container| {
+    let containers = pod.container_names(|container| {
         let mount = container.text("/securityContext/procMount").to_owned();
         let is_bad = !matches!(&*mount, "" | "Default");
         if is_bad {
@@ -195,15 +196,19 @@ fn se_linux(pod: &PodView<'_>, version: Version) -> Option<Violation> {
         has_bad_type || user || role
     });
     let types: Vec<_> = types.iter().map(String::as_str).collect();
-    let told = [
+    let details = [
         named("type", &types),
         sets_user.then(|| "user may not be set".to_owned()),
         sets_role.then(|| "role may not be set".to_owned()),
     ];
-    let told: Vec<_> = told.into_iter().flatten().collect();
+    let details: Vec<_> = details.into_iter().flatten().collect();
     (!setters.is_empty()).then(|| Violation {
         reason: "seLinuxOptions",
-        detail: format!("{} set forbidden securityContext.seLinuxOptions: {}", setters.join(" and "), told.join("; ")),
+        detail: format!(
+            "{} set forbidden securityContext.seLinuxOptions: {}",
+            setters.join(" and "),
+            details.join("; ")
+        ),
     })
 }
 
@@ -211,7 +216,7 @@ fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if version.is_since(19) { seccomp_profiles(pod) } else { seccomp_annotations(pod) }
 }
 
-/// Profiles that switch it off.
+/// Reports profiles that disable seccomp.
 pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     let mut types = BTreeSet::new();
     let setters = pod.setters_of_profile("seccompProfile", &mut types);
@@ -225,20 +230,20 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// What profiles were before there were fields for them.
+/// Reports annotations that disable seccomp. They preceded the fields.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-    let containers: HashSet<_> = pod.those(|_| true).into_iter().collect();
+    let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();
     let is_bad = |(key, value): &(&str, &str)| {
-        let is_meant = *key == "seccomp.security.alpha.kubernetes.io/pod"
+        let is_seccomp = *key == "seccomp.security.alpha.kubernetes.io/pod"
             || key.strip_prefix(OF_CONTAINER).is_some_and(|name| containers.contains(name));
-        is_meant && !(matches!(*value, "runtime/default" | "docker/default") || value.starts_with("localhost/"))
+        is_seccomp && !(matches!(*value, "runtime/default" | "docker/default") || value.starts_with("localhost/"))
     };
-    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(told).collect();
+    let annotations: BTreeSet<_> = pod.annotations().filter(is_bad).map(annotation_text).collect();
     let what = plural("annotation", annotations.len());
-    let told = annotations.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let list = annotations.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     (!annotations.is_empty())
-        .then(|| Violation { reason: "seccompProfile", detail: format!("forbidden {what} {told}") })
+        .then(|| Violation { reason: "seccompProfile", detail: format!("forbidden {what} {list}") })
 }
 
 fn sysctls(pod: &PodView<'_>, version: Version) -> Option<Violation> {

@@ -1,10 +1,10 @@
-//! A pod as the security standards look at it.
+//! Accessors for the parts of a pod that the security standards check.
 
 use std::collections::BTreeSet;
 
 use pintle_json::Json;
 
-/// A pod, or the template of one.
+/// A pod or a pod template.
 pub(super) struct PodView<'a> {
     pub(super) whole: &'a Json,
 }
@@ -18,27 +18,28 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// All containers, in the order in which they are told.
+    /// Returns all containers, in the order of the messages.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
         lists.into_iter().flat_map(move |pointer| whole.list(pointer))
     }
 
-    /// The names of the containers that are meant.
-    pub(super) fn those(&self, mut is_meant: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
-        self.containers().filter(|container| is_meant(container)).map(|container| container.text("/name")).collect()
+    /// Returns the names of the containers that match.
+    pub(super) fn container_names(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
+        self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Who has a security context that is meant, the pod or containers; none if nobody has. One that is left out is not asked about.
-    pub(super) fn setters(&self, mut is_meant: impl FnMut(&Json) -> bool) -> Vec<String> {
-        let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut is_meant);
+    /// Returns the pod and the containers whose security contexts match, formatted for a message. A missing context does not match.
+    pub(super) fn setters(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
+        let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
-        let containers = self.those(|container| has_it(container, "/securityContext"));
+        let containers = self.container_names(|container| has_it(container, "/securityContext"));
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Who names a profile of another type than a container runtime's own or the node's; the types go to `types`.
+    /// Returns the pod and the containers with a profile other than `RuntimeDefault` and `Localhost`. Adds the types of these profiles to
+    /// `types`.
     pub(super) fn setters_of_profile(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.setters(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };
@@ -51,7 +52,7 @@ impl<'a> PodView<'a> {
         })
     }
 
-    /// The annotations, in their order.
+    /// Returns the annotations in order.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let annotations = self.whole["metadata"]["annotations"].as_object();
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
@@ -61,7 +62,7 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Whether root in it is somebody else on the node.
+    /// Whether the pod has its own user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -71,12 +72,12 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Whether there is a security context with something at a pointer in it.
+/// Whether the security context of a container has a value at a pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
 
-/// `container "a"` or `containers "a", "b"`; none of no names.
+/// Formats `container "a"` or `containers "a", "b"`. Returns `None` if there are no names.
 pub(super) fn named(what: &str, names: &[&str]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{} {}", plural(what, names.len()), quoted(names)))
 }
@@ -89,7 +90,7 @@ pub(super) fn uses(count: usize) -> &'static str {
     if count == 1 { "uses" } else { "use" }
 }
 
-/// `"a", "b"`.
+/// Formats `"a", "b"`.
 pub(super) fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     texts.into_iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }

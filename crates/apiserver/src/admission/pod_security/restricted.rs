@@ -1,14 +1,14 @@
-//! The restricted standard: what a hardened pod says of itself.
+//! The restricted standard, which requires hardened pods.
 
 use std::collections::BTreeSet;
 
 use pintle_json::Json;
 
-use super::baseline::{adding, seccomp_profiles, unmasked_proc};
+use super::baseline::{added_capabilities, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
 use super::{Control, Version, Violation};
 
-/// In the order in which they are told.
+/// The rules, in the order of their violations.
 pub(super) const RESTRICTED: &[Control] = &[
     Control { since: 8, replaced: None, violation: privilege_escalation },
     Control { since: 22, replaced: None, violation: capabilities },
@@ -31,17 +31,17 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Validation lets a pod for Windows set none of what only Linux has.
-fn is_spared(pod: &PodView<'_>, version: Version) -> bool {
+/// Whether the pod is exempt from Linux-only rules. Validation rejects such fields in pods for Windows.
+fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }
 
 fn privilege_escalation(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if is_spared(pod, version) {
+    if is_exempt(pod, version) {
         return None;
     }
     const PLACE: &str = "/securityContext/allowPrivilegeEscalation";
-    let containers = pod.those(|container| container.at(PLACE) != Some(&Json::Bool(false)));
+    let containers = pod.container_names(|container| container.at(PLACE) != Some(&Json::Bool(false)));
     let containers = named("container", &containers)?;
     Some(Violation {
         reason: "allowPrivilegeEscalation != false",
@@ -50,16 +50,16 @@ fn privilege_escalation(pod: &PodView<'_>, version: Version) -> Option<Violation
 }
 
 fn capabilities(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if is_spared(pod, version) {
+    if is_exempt(pod, version) {
         return None;
     }
     let drops_all = |container: &Json| container.list("/securityContext/capabilities/drop").any(|name| name == "ALL");
-    let keeping = named("container", &pod.those(|container| !drops_all(container)));
+    let keeping = named("container", &pod.container_names(|container| !drops_all(container)));
     let keeping =
         keeping.map(|containers| format!("{containers} must set securityContext.capabilities.drop=[\"ALL\"]"));
-    let adding = adding(pod, |name| name == "NET_BIND_SERVICE");
-    let told: Vec<_> = keeping.into_iter().chain(adding).collect();
-    (!told.is_empty()).then(|| Violation { reason: "unrestricted capabilities", detail: told.join("; ") })
+    let adding = added_capabilities(pod, |name| name == "NET_BIND_SERVICE");
+    let details: Vec<_> = keeping.into_iter().chain(adding).collect();
+    (!details.is_empty()).then(|| Violation { reason: "unrestricted capabilities", detail: details.join("; ") })
 }
 
 fn volumes(pod: &PodView<'_>, _: Version) -> Option<Violation> {
@@ -93,7 +93,7 @@ fn run_as_non_root(pod: &PodView<'_>, version: Version) -> Option<Violation> {
     if pod.whole.at("/spec/securityContext").is_some_and(|context| is(context, true)) {
         return None;
     }
-    let containers = named("container", &pod.those(|container| !sets(container, "/runAsNonRoot")))?;
+    let containers = named("container", &pod.container_names(|container| !sets(container, "/runAsNonRoot")))?;
     let detail = format!("pod or {containers} must set securityContext.runAsNonRoot=true");
     Some(Violation { reason: REASON, detail })
 }
@@ -108,14 +108,14 @@ fn run_as_user(pod: &PodView<'_>, version: Version) -> Option<Violation> {
 }
 
 fn seccomp(pod: &PodView<'_>, version: Version) -> Option<Violation> {
-    if is_spared(pod, version) {
+    if is_exempt(pod, version) {
         return None;
     }
     let explicit = seccomp_profiles(pod);
     if explicit.is_some() || is_good_profile(pod.whole.text("/spec/securityContext/seccompProfile/type")) {
         return explicit;
     }
-    let containers = named("container", &pod.those(|container| !sets(container, "/seccompProfile")))?;
+    let containers = named("container", &pod.container_names(|container| !sets(container, "/seccompProfile")))?;
     let detail = format!(
         "pod or {containers} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
     );

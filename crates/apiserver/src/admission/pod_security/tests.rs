@@ -1,4 +1,4 @@
-//! What pods have against the standards, and which standards labels name.
+//! Tests of the standards and of the labels that select them.
 
 use pintle_json::{Json, json};
 
@@ -9,7 +9,7 @@ fn standard(text: &str) -> Standard {
     Standard { level: Level::parse(level).expect("a level"), version: Version::parse(version).expect("a version") }
 }
 
-/// A pod that has nothing against any standard, with more in its spec and its one container.
+/// Returns a pod that satisfies all standards, with more members in its spec and its container.
 fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},
@@ -30,12 +30,12 @@ fn pod(spec: Json, container: Json) -> Json {
     pod
 }
 
-fn told_of(name: &str, pod: &Json) -> String {
-    told(&standard(name).violations(pod))
+fn violations(name: &str, pod: &Json) -> String {
+    detailed(&standard(name).violations(pod))
 }
 
 #[test]
-fn each_rule_of_the_baseline_tells_what_is_where() {
+fn baseline_rules_report_their_violations() {
     let in_context = |context: Json| pod(json!({}), json!({"securityContext": context}));
     let profile = |name: &str| json!({name: {"type": "Unconfined"}});
     let handlers = json!({
@@ -101,19 +101,19 @@ fn each_rule_of_the_baseline_tells_what_is_where() {
             r#"hostProcess (container "c" must not set securityContext.windowsOptions.hostProcess=true)"#,
         ),
     ] {
-        assert_eq!(told_of("baseline:latest", &pod), expected);
-        assert_ne!(told_of("restricted:latest", &pod), "");
-        assert_eq!(told_of("privileged:latest", &pod), "");
+        assert_eq!(violations("baseline:latest", &pod), expected);
+        assert_ne!(violations("restricted:latest", &pod), "");
+        assert_eq!(violations("privileged:latest", &pod), "");
     }
 }
 
 #[test]
-fn a_hardened_pod_alone_meets_the_restricted_standard() {
-    assert_eq!(told_of("restricted:latest", &pod(json!({}), json!({}))), "");
+fn only_hardened_pods_satisfy_the_restricted_standard() {
+    assert_eq!(violations("restricted:latest", &pod(json!({}), json!({}))), "");
     let plain = json!({"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]}});
-    assert_eq!(told_of("baseline:latest", &plain), "");
+    assert_eq!(violations("baseline:latest", &plain), "");
     assert_eq!(
-        told_of("restricted:latest", &plain),
+        violations("restricted:latest", &plain),
         "allowPrivilegeEscalation != false (containers \"i\", \"c\" must set securityContext.allowPrivilegeEscalation=false), \
          unrestricted capabilities (containers \"i\", \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), \
          runAsNonRoot != true (pod or containers \"i\", \"c\" must set securityContext.runAsNonRoot=true), \
@@ -142,15 +142,15 @@ fn a_hardened_pod_alone_meets_the_restricted_standard() {
             "runAsUser=0 (pod must not set runAsUser=0)",
         ),
     ] {
-        assert_eq!(told_of("restricted:latest", &pod(spec, container)), expected);
+        assert_eq!(violations("restricted:latest", &pod(spec, container)), expected);
     }
     let by_pod = json!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "Localhost"}}});
     let null = json!({"securityContext": {"runAsNonRoot": null, "seccompProfile": null}});
-    assert_eq!(told_of("restricted:latest", &pod(by_pod, null)), "");
+    assert_eq!(violations("restricted:latest", &pod(by_pod, null)), "");
 }
 
 #[test]
-fn a_rule_counts_from_its_version_on() {
+fn rules_apply_from_their_version_on() {
     let own_users = pod(
         json!({"hostUsers": false}),
         json!({"securityContext": {"procMount": "Unmasked", "runAsNonRoot": false, "runAsUser": 0}}),
@@ -179,30 +179,30 @@ fn a_rule_counts_from_its_version_on() {
         );
     }
     assert_eq!(
-        told_of("baseline:v1.0", &annotated),
+        violations("baseline:v1.0", &annotated),
         "seccompProfile (forbidden annotation container.seccomp.security.alpha.kubernetes.io/c=\"unconfined\")"
     );
     assert_eq!(
-        told_of("restricted:v1.35", &own_users),
+        violations("restricted:v1.35", &own_users),
         "procMount (container \"c\" must not set securityContext.procMount to \"Unmasked\")"
     );
 }
 
 #[test]
-fn an_app_armor_annotation_counts_as_a_profile() {
+fn app_armor_annotation_counts_as_a_profile() {
     let mut pod = pod(json!({}), json!({}));
     pod["metadata"] = json!({"annotations": {
         "container.apparmor.security.beta.kubernetes.io/c": "unconfined", "container.apparmor.security.beta.kubernetes.io/d": "localhost/x",
     }});
     assert_eq!(
-        told_of("baseline:latest", &pod),
+        violations("baseline:latest", &pod),
         "forbidden AppArmor profile (annotation must not set AppArmor profile type to \
          \"container.apparmor.security.beta.kubernetes.io/c=\"unconfined\"\")"
     );
 }
 
 #[test]
-fn what_is_enforced_is_warned_of_unless_the_labels_say_otherwise() {
+fn enforced_standard_also_warns_unless_labels_differ() {
     for (labels, enforce, warn, errors) in [
         (json!({}), "privileged:latest", "privileged:latest", 0),
         (json!({"enforce": "baseline"}), "baseline:latest", "baseline:latest", 0),

@@ -1,4 +1,4 @@
-//! What a pod uses of a quota.
+//! The usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,17 +11,17 @@ use crate::admission::pods::{self, ContainerType};
 use crate::object::condition;
 use crate::validate::qualified_name_faults;
 
-/// Of these, requests count under their bare name too, and limits are counted as well.
+/// Resources with quotas for requests, limits and, as an alias for requests, the bare name.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
-/// What each container has to say if a quota limits it.
-const TO_BE_SAID: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+/// The resources that each container must specify if a quota limits them.
+const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether `resource` of a quota is one that pods use.
+/// Whether pods use this resource of a quota.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -33,12 +33,12 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// What the pod uses; one that has come to its end, nothing.
+/// Returns the usage of a pod. A finished pod uses nothing.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
-    if is_over(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
+    if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Fails if a container leaves out what a quota limits. A pod that says what it needs as a whole is complete.
+/// Fails if a container does not specify a resource that the quota limits. Pods with resources at pod level are not checked.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
         let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
         let said = as_counted(&side("requests"), &side("limits"));
-        for (name, _) in restricted.iter().filter(|(name, _)| TO_BE_SAID.contains(name) && said.get(name).is_none()) {
+        for (name, _) in restricted.iter().filter(|(name, _)| REQUIRED.contains(name) && said.get(name).is_none()) {
             missing.entry(name).or_default().insert(container.text("/name"));
         }
     }
@@ -55,12 +55,12 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
         return Ok(());
     }
     let list = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(",");
-    let told: Vec<_> = missing.into_iter().map(|(name, of)| format!("{name} for: {}", list(of))).collect();
-    Err(format!("must specify {}", told.join("; ")))
+    let parts: Vec<_> = missing.into_iter().map(|(name, of)| format!("{name} for: {}", list(of))).collect();
+    Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// A pod that ended, or should have by now, leaves its share to others.
-fn is_over(pod: &Json, now: Timestamp) -> bool {
+/// Whether the pod is finished or past its grace period.
+fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
     let overdue =
@@ -68,7 +68,7 @@ fn is_over(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Requests and limits under the names that quotas have for them.
+/// Translates requests and limits to the resource names of quotas.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -97,34 +97,34 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// What the pod asks for on one side: its containers together, or what it says itself, and what it takes to run it at all.
+/// Returns the requests or limits of a pod: those at pod level or the sum over its containers, plus the overhead.
 fn whole(pod: &Json, side: &str) -> Amounts {
-    let reports = Reports::of(pod);
-    let mut total = pods::total(pod, |container, place| reports.in_effect(container, place, side));
+    let statuses = ContainerStatuses::of(pod);
+    let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
     let overhead = Amounts::at(pod, "/spec/overhead");
-    // There is no limit where none was set.
+    // The overhead adds only to limits that exist.
     let limited = overhead.filtered(|name, _| total.get(name).is_some_and(|limit| limit.nanos() != 0));
     total.add(if side == "limits" { &limited } else { &overhead });
     total
 }
 
-/// What a pod says for itself as a whole.
+/// Returns the requests or limits at pod level.
 fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// What the status of a pod says that its containers have.
-struct Reports<'a> {
-    /// By the names of the containers; of several reports for a name, the first that says something of resources.
+/// The resources of containers according to the status of the pod.
+struct ContainerStatuses<'a> {
+    /// By container name. The first status with resources wins.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// A resize that was asked for cannot be.
-    refused: bool,
+    /// The kubelet has declared the pending resize infeasible.
+    infeasible: bool,
 }
 
-impl<'a> Reports<'a> {
+impl<'a> ContainerStatuses<'a> {
     fn of(pod: &'a Json) -> Self {
         let by_name = |pointer: &str| {
             let mut found = HashMap::new();
@@ -137,26 +137,26 @@ impl<'a> Reports<'a> {
         Self {
             containers: by_name("/status/containerStatuses"),
             init_containers: by_name("/status/initContainerStatuses"),
-            refused: pending.is_some_and(|condition| condition.text("/reason") == "Infeasible"),
+            infeasible: pending.is_some_and(|condition| condition.text("/reason") == "Infeasible"),
         }
     }
 
-    /// What a container asks for; while it is being resized, the greater of what it has and what it is to have.
+    /// Returns the resources that count for a container. During a resize, this is the maximum of the current and the desired resources.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
-        let mut asked = Amounts::at(container, &format!("/resources/{side}"));
+        let mut requested = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {
             ContainerType::Container => &self.containers,
-            ContainerType::Init if side == "requests" => return asked,
+            ContainerType::Init if side == "requests" => return requested,
             ContainerType::Sidecar | ContainerType::Init => &self.init_containers,
         };
-        let Some(report) = reports.get(container.text("/name")) else { return asked };
-        if self.refused {
-            asked = Amounts::default();
+        let Some(report) = reports.get(container.text("/name")) else { return requested };
+        if self.infeasible {
+            requested = Amounts::default();
         }
-        asked.raise(&Amounts::at(report, &format!("/resources/{side}")));
+        requested.raise(&Amounts::at(report, &format!("/resources/{side}")));
         if side == "requests" {
-            asked.raise(&Amounts::at(report, "/allocatedResources"));
+            requested.raise(&Amounts::at(report, "/allocatedResources"));
         }
-        asked
+        requested
     }
 }

@@ -1,11 +1,11 @@
-//! Which objects the scopes of a quota cover.
+//! The scopes of quotas.
 
 use pintle_json::Json;
 
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Whether the quota's scopes all take in the object. Only pods and claims are in any.
+/// Whether all scopes of the quota include the object. Only pods and claims belong to scopes.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -13,14 +13,16 @@ pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool
         .map(|requirement| (requirement.text("/scopeName"), Some(requirement)));
     let is_in = |(scope, requirement): (&str, Option<&Json>)| match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => false,
-        "pods" => pod_is_in(object, scope, requirement),
-        "persistentvolumeclaims" if scope == "VolumeAttributesClass" => picks(requirement, &attributes_classes(object)),
+        "pods" => pod_matches_scope(object, scope, requirement),
+        "persistentvolumeclaims" if scope == "VolumeAttributesClass" => {
+            matches_names(requirement, &attributes_classes(object))
+        }
         _ => false,
     };
     scopes.all(is_in) && selected.all(is_in)
 }
 
-fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
+fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
     let best_effort = || pod.text("/status/qosClass") == "BestEffort";
     match scope {
         "Terminating" => pod_usage::has_deadline(pod),
@@ -29,15 +31,15 @@ fn pod_is_in(pod: &Json, scope: &str, requirement: Option<&Json>) -> bool {
         "NotBestEffort" => !best_effort(),
         "PriorityClass" => {
             let class = pod.text("/spec/priorityClassName");
-            picks(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
+            matches_names(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
         }
         "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
         _ => false,
     }
 }
 
-/// Whether the requirement picks one of the names an object has. Without a requirement there has to be one.
-fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
+/// Whether the requirement matches one of the names of an object. Without a requirement, any name matches.
+fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
         "Exists" => !names.is_empty(),
@@ -48,7 +50,7 @@ fn picks(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// The classes that a claim asks for, has, or is being moved to.
+/// Returns the volume attributes classes of a claim: desired, current and target.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

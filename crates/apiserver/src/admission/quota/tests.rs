@@ -1,4 +1,4 @@
-//! What objects use, and what quotas are charged for them.
+//! Tests of usage and charges.
 
 use pintle_json::{Json, json};
 
@@ -22,15 +22,15 @@ fn charged(quota: &Json, resource: &str, object: &Json, old: Option<&Json>) -> R
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     check(quota, &attempt)
         .and_then(|()| charge(quota, &attempt, now))
-        .map(|used| used.map_or("as it was".into(), |used| used.told()))
+        .map(|used| used.map_or("unchanged".into(), |used| used.text()))
 }
 
 #[test]
-fn anything_can_be_counted_by_its_resource() {
+fn object_counts_by_its_resource_name() {
     let count = quota(&[("count/widgets.example.com", "2", "1"), ("secrets", "5", "5")], json!({}));
     let charged = |resource| charged(&count, resource, &json!({}), None);
     assert_eq!(charged("widgets.example.com"), Ok("count/widgets.example.com=2,secrets=5".into()));
-    assert_eq!(charged("configmaps"), Ok("as it was".into()));
+    assert_eq!(charged("configmaps"), Ok("unchanged".into()));
     assert_eq!(
         charged("secrets"),
         Err("exceeded quota: q, requested: secrets=1, used: secrets=5, limited: secrets=5".into())
@@ -38,7 +38,7 @@ fn anything_can_be_counted_by_its_resource() {
 }
 
 #[test]
-fn a_service_uses_ports_by_its_type_and_pays_the_difference_when_it_changes() {
+fn service_update_charges_the_difference_in_ports() {
     let quota = quota(
         &[("services", "9", "1"), ("services.nodeports", "2", "0"), ("services.loadbalancers", "1", "0")],
         json!({}),
@@ -53,7 +53,7 @@ fn a_service_uses_ports_by_its_type_and_pays_the_difference_when_it_changes() {
         charged(service("LoadBalancer", 1), Some(&service("ClusterIP", 1))),
         Ok("services=1,services.loadbalancers=1,services.nodeports=1".into())
     );
-    assert_eq!(charged(service("ClusterIP", 1), Some(&service("NodePort", 1))), Ok("as it was".into()));
+    assert_eq!(charged(service("ClusterIP", 1), Some(&service("NodePort", 1))), Ok("unchanged".into()));
     let too_many = "exceeded quota: q, requested: services.nodeports=3, used: services.nodeports=0, limited: \
                     services.nodeports=2";
     assert_eq!(charged(service("NodePort", 3), None), Err(too_many.into()));
@@ -63,7 +63,7 @@ fn a_service_uses_ports_by_its_type_and_pays_the_difference_when_it_changes() {
 }
 
 #[test]
-fn a_claim_uses_storage_of_its_class() {
+fn claim_counts_the_storage_of_its_class() {
     let quota = quota(
         &[("requests.storage", "10Gi", "1Gi"), ("gold.storageclass.storage.k8s.io/requests.storage", "2Gi", "0")],
         json!({}),
@@ -78,7 +78,7 @@ fn a_claim_uses_storage_of_its_class() {
 }
 
 #[test]
-fn a_pod_uses_what_its_containers_ask_for_and_has_to_say_what() {
+fn pod_counts_its_resources_and_must_specify_them() {
     let quota = quota(
         &[
             ("pods", "2", "0"),
@@ -96,16 +96,16 @@ fn a_pod_uses_what_its_containers_ask_for_and_has_to_say_what() {
         charged(&quota, "pods", &pod(json!([one])), None),
         Ok("limits.memory=1Gi,pods=1,requests.cpu=1750m,requests.example.com/gpu=1".into())
     );
-    let silent = container("b", json!({}), json!({}));
+    let unspecified = container("b", json!({}), json!({}));
     let words = "failed quota: q: must specify limits.memory for: b; requests.cpu for: b";
-    assert_eq!(charged(&quota, "pods", &pod(json!([one, silent])), None), Err(words.into()));
+    assert_eq!(charged(&quota, "pods", &pod(json!([one, unspecified])), None), Err(words.into()));
     let mut over = pod(json!([one]));
     over["status"] = json!({"phase": "Succeeded"});
-    assert_eq!(charged(&quota, "pods", &over, None), Ok("as it was".into()));
+    assert_eq!(charged(&quota, "pods", &over, None), Ok("unchanged".into()));
 }
 
 #[test]
-fn a_quota_is_only_for_what_is_in_all_of_its_scopes() {
+fn quota_applies_only_if_all_scopes_match() {
     let selector = |operator: &str| {
         let requirement = json!({"scopeName": "PriorityClass", "operator": operator, "values": ["high"]});
         json!({"scopes": ["NotBestEffort"], "scopeSelector": {"matchExpressions": [requirement]}})
@@ -123,6 +123,6 @@ fn a_quota_is_only_for_what_is_in_all_of_its_scopes() {
     ] {
         let quota = quota(&[("pods", "1", "0")], selector(operator));
         let outcome = charged(&quota, "pods", &pod(class, quality), None);
-        assert_eq!(outcome, Ok(if covered { "pods=1" } else { "as it was" }.into()), "{operator} {class} {quality}");
+        assert_eq!(outcome, Ok(if covered { "pods=1" } else { "unchanged" }.into()), "{operator} {class} {quality}");
     }
 }

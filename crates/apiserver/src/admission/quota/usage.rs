@@ -1,4 +1,4 @@
-//! What an object uses of the resources that a quota can count.
+//! The usage of objects.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -7,17 +7,17 @@ use super::pod_usage;
 use crate::admission::{Amounts, Attempt};
 use crate::request::Subresource;
 
-/// Resources of the core group that a quota may count by their bare names.
+/// Core resources that a quota can count by name.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// Between a storage class and what is counted of it.
+/// Separates the storage class from the resource in the names of quotas.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation that named the storage class before there was a field.
+/// The annotation for the storage class that preceded the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Whether a quota could have a say in it. All but a few writes only use something up when they create.
-pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
+/// Whether quotas apply to the write. Most kinds are charged only at creation.
+pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
     }
@@ -28,13 +28,13 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // What is set aside for a claim may outgrow what it asks for.
+        // The storage that is allocated to a claim can exceed its request.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }
 
-/// Whether `resource` of a quota is one that objects like this use.
+/// Whether objects of this resource use the resource of a quota.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;
@@ -52,7 +52,6 @@ pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     }
 }
 
-/// What the object uses.
 pub(super) fn of(attempt: &Attempt<'_>, object: &Json, now: jiff::Timestamp) -> Amounts {
     let mut used = match attempt.resource.resource.as_str() {
         _ if !attempt.resource.group.is_empty() => Amounts::default(),
@@ -89,9 +88,9 @@ fn of_service(service: &Json) -> Amounts {
 
 fn of_claim(claim: &Json) -> Amounts {
     let mut used = one("persistentvolumeclaims");
-    if let Some(asked) = Amounts::at(claim, "/spec/resources/requests").get("storage") {
-        let set_aside = Amounts::at(claim, "/status/allocatedResources").get("storage");
-        let storage = set_aside.filter(|storage| storage.nanos() > asked.nanos()).unwrap_or(asked);
+    if let Some(requested) = Amounts::at(claim, "/spec/resources/requests").get("storage") {
+        let allocated = Amounts::at(claim, "/status/allocatedResources").get("storage");
+        let storage = allocated.filter(|storage| storage.nanos() > requested.nanos()).unwrap_or(requested);
         used.set("requests.storage", storage.rounded());
     }
     let class = storage_class(claim);

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource, RBAC_GROUP};
 use crate::object::metadata;
 use crate::request::path::ResourcePath;
-use crate::store::{Draft, Expect, History, Interner, Order, Shown, key};
+use crate::store::{Draft, Expect, History, Interner, Order, UpstreamObject, key};
 
 fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
     Draft::new(interner, object, Order::Declared, Vec::new())
@@ -113,7 +113,7 @@ fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
     let count = || authorizer.rules_in(&db).granted(&user("u", &[]), "").rules().count();
     assert_eq!(count(), 0);
     let resource = format!("clusterroles.{RBAC_GROUP}");
-    let shown = Shown { at: 7, object: Some(db.draft(&resource, &role("r", json!([rule("get", "x")])))) };
+    let shown = UpstreamObject { at: 7, object: Some(db.draft(&resource, &role("r", json!([rule("get", "x")])))) };
     db.show(&resource.into(), "r", shown, false);
     assert_eq!(count(), 1);
 }

@@ -73,7 +73,7 @@ fn patch(
         Ok(new)
     };
     let options = options();
-    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).asking(requester());
+    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).with_requester(requester());
     match registry.update(target, &UpdateSource::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),

@@ -83,7 +83,7 @@ fn warn(
         "count": 1,
     });
     let options = options();
-    let by = Writer::new(&options, COLLECTOR, now).asking(requester());
+    let by = Writer::new(&options, COLLECTOR, now).with_requester(requester());
     registry
         .create(&RequestTarget::new(kind.clone(), namespace, ""), event, &by)
         .err()

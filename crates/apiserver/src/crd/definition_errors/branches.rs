@@ -44,7 +44,7 @@ pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_
 
 /// What is wrong in a branch; the types in its own `anyOf` may stand there if it is that of an int-or-string.
 fn inside(schema: &Json, path: At<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
-    let mut forbid = |key: &str, why: &str| errors.tell(|| FieldError::forbidden(path.member(key), why));
+    let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
         if !schema.text(&format!("/{key}")).is_empty() {
@@ -98,7 +98,7 @@ fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At
             declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));
         match found {
             None => {
-                errors.tell(|| FieldError::required(path, &format!("because it is defined in {branch_path}")));
+                errors.add(|| FieldError::required(path, &format!("because it is defined in {branch_path}")));
             }
             Some(found) => missing(property, branch_path, Some(found), path, errors),
         }

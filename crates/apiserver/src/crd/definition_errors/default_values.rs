@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors};
 pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize, errors: &mut FieldErrors) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
-            errors.tell(|| FieldError::required(path.member("default").member(key), ""));
+            errors.add(|| FieldError::required(path.member("default").member(key), ""));
         }
     }
     let properties = path.member("properties");
@@ -31,7 +31,7 @@ pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &
 fn forbidden(schema: &Json, top: &str, path: At<'_>, errors: &mut FieldErrors) {
     if schema.has("/default") {
         let why = format!("must not be set in top-level {top}");
-        errors.tell(|| FieldError::forbidden(path.member("default"), why));
+        errors.add(|| FieldError::forbidden(path.member("default"), why));
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
@@ -60,7 +60,7 @@ fn below(
         };
         if found.is_empty() {
             for mut error in validator::validate_within(structural, default, None, "", steps) {
-                errors.tell(|| {
+                errors.add(|| {
                     error.field = beneath(path, &error.field);
                     error
                 });
@@ -122,7 +122,7 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> Fiel
         }
     };
     let mut errors = FieldErrors::default();
-    errors.tell(|| FieldError::invalid(path, default, format!("must result in valid metadata: {why}")));
+    errors.add(|| FieldError::invalid(path, default, format!("must result in valid metadata: {why}")));
     errors
 }
 
@@ -146,7 +146,7 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> F
         Some(error) => errors.push(error),
         None => {
             for mut error in embedded::errors(structural, default) {
-                errors.tell(|| {
+                errors.add(|| {
                     error.field = beneath(path, &error.field);
                     error
                 });

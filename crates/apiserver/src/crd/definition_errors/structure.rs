@@ -6,7 +6,7 @@ use super::{branches, default_values};
 use crate::crd::at::At;
 use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
@@ -21,7 +21,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     let path = At::Start(path);
     let mut errors = FieldErrors::default();
     if schema.is_true("/nullable") {
-        errors.tell(|| FieldError::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
+        errors.add(|| FieldError::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
     }
     let mut structural = FieldErrors::default();
     is_structural(schema, path, Position::Root, &mut structural);
@@ -51,47 +51,47 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, errors: &mut Fiel
     let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.tell(|| FieldError::forbidden(path.member("uniqueItems"), why));
+        errors.add(|| FieldError::forbidden(path.member("uniqueItems"), why));
     }
     let properties = schema["properties"].as_object().is_some_and(|properties| !properties.is_empty());
     let closed = schema.get("additionalProperties").is_some_and(|more| !more.is_null() && *more != true);
     if properties && closed {
         let why = "additionalProperties and properties are mutual exclusive";
-        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), why));
+        errors.add(|| FieldError::forbidden(path.member("additionalProperties"), why));
     }
     let type_name = schema.text("/type");
     if !type_name.is_empty() && !TYPES.contains(&type_name) {
-        errors.tell(|| FieldError::unsupported(path.member("type"), &type_name.into(), TYPES));
+        errors.add(|| FieldError::unsupported(path.member("type"), &type_name.into(), TYPES));
     }
     if type_name == "null" {
         let why = "type cannot be set to null, use nullable as an alternative";
-        errors.tell(|| FieldError::forbidden(path.member("type"), why));
+        errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
         // Told of the whole, wherever it stands.
-        errors.tell(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
+        errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
-        errors.tell(|| FieldError::forbidden(path.member(key), format!("{key} is not supported")));
+        errors.add(|| FieldError::forbidden(path.member(key), format!("{key} is not supported")));
     }
     if let Some(pattern) = schema["pattern"].as_str()
         && let Err(why) = patterns.check(pattern)
     {
-        errors.tell(|| FieldError::invalid_text(path.member("pattern"), pattern, why));
+        errors.add(|| FieldError::invalid_text(path.member("pattern"), pattern, why));
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let field = path.member("x-kubernetes-preserve-unknown-fields");
-        errors.tell(|| FieldError::invalid(field, &Json::Bool(false), "must be true or undefined"));
+        errors.add(|| FieldError::invalid(field, &Json::Bool(false), "must be true or undefined"));
     }
     map_type(schema, path, errors);
     list_type(schema, path, errors);
     match schema.get("items") {
         Some(Json::Array(_)) => {
             let why = "items must be a schema object and not an array";
-            errors.tell(|| FieldError::forbidden(path.member("items"), why));
+            errors.add(|| FieldError::forbidden(path.member("items"), why));
         }
         None | Some(Json::Null) if type_name == "array" => {
-            errors.tell(|| FieldError::required(path.member("items"), "must be specified"));
+            errors.add(|| FieldError::required(path.member("items"), "must be specified"));
         }
         _ => {}
     }
@@ -104,11 +104,11 @@ fn map_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     if type_name != "object" {
         let why = "must be object if x-kubernetes-map-type is specified";
-        errors.tell(|| other_type(path, type_name, why));
+        errors.add(|| other_type(path, type_name, why));
     }
     let known = &["atomic", "granular"];
     if !known.contains(&kind) {
-        errors.tell(|| FieldError::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
+        errors.add(|| FieldError::unsupported(path.member("x-kubernetes-map-type"), &kind.into(), known));
     }
 }
 
@@ -127,12 +127,12 @@ fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let items = &schema["items"];
     if kind.is_some() && type_name != "array" {
         let why = "must be array if x-kubernetes-list-type is specified";
-        errors.tell(|| other_type(path, type_name, why));
+        errors.add(|| other_type(path, type_name, why));
     }
     match kind {
         Some("map" | "atomic" | "set") | None => {}
         Some(other) => {
-            errors.tell(|| FieldError::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
+            errors.add(|| FieldError::unsupported(path.member(LIST), &other.into(), &["atomic", "set", "map"]));
         }
     }
     if kind.is_some() && type_name != "array" {
@@ -141,7 +141,7 @@ fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let keys: Vec<&str> = schema.texts(&format!("/{LIST_MAP_KEYS}")).collect();
     if !keys.is_empty() && kind != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-        errors.tell(|| match kind {
+        errors.add(|| match kind {
             None => FieldError::required(path.member(LIST), why),
             Some(kind) => FieldError::invalid_text(path.member(LIST), kind, why),
         });
@@ -151,7 +151,7 @@ fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
         Some("set") => {
             if items.is_true("/nullable") {
                 let why = "cannot be nullable when x-kubernetes-list-type is set";
-                errors.tell(|| FieldError::forbidden(path.member("items").member("nullable"), why));
+                errors.add(|| FieldError::forbidden(path.member("items").member("nullable"), why));
             }
             let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
             let part = match items.text("/type") {
@@ -162,7 +162,7 @@ fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
             let found = items.get(part).cloned().unwrap_or_default();
             let implied = part == LIST && found.is_null();
             if found != "atomic" && !implied {
-                errors.tell(|| FieldError::invalid(path.member("items").member(part), &found, why));
+                errors.add(|| FieldError::invalid(path.member("items").member(part), &found, why));
             }
         }
         _ => {}
@@ -177,15 +177,15 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
     let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
     if of_items != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
-        errors.tell(|| FieldError::invalid_text(items_path.member("type"), of_items, why));
+        errors.add(|| FieldError::invalid_text(items_path.member("type"), of_items, why));
         return;
     }
     if keys.is_empty() {
         let why = "must not be empty if x-kubernetes-list-type is map";
-        errors.tell(|| FieldError::required(keys_path, why));
+        errors.add(|| FieldError::required(keys_path, why));
     }
     if keys.len() > KEYS_AT_MOST {
-        errors.tell(|| FieldError::too_many(keys_path, keys.len(), KEYS_AT_MOST));
+        errors.add(|| FieldError::too_many(keys_path, keys.len(), KEYS_AT_MOST));
         return;
     }
     let all_keys = json!(keys);
@@ -193,31 +193,31 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
     for key in keys {
         let Some(property) = items.get("properties").and_then(|properties| properties.get(key)) else {
             let why = "entries must all be names of item properties";
-            errors.tell(|| FieldError::invalid(keys_path, &all_keys, why));
+            errors.add(|| FieldError::invalid(keys_path, &all_keys, why));
             continue;
         };
         let path = At::Key(&properties, key);
         let of_key = property.text("/type");
         if matches!(of_key, "array" | "object") {
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            errors.tell(|| FieldError::invalid_text(path.member("type"), of_key, why));
+            errors.add(|| FieldError::invalid_text(path.member("type"), of_key, why));
         }
         let required = items.list("/required").any(|name| name.as_str() == Some(key));
         if !required && !property.has("/default") {
             let why =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            errors.tell(|| FieldError::required(path.member("default"), why));
+            errors.add(|| FieldError::required(path.member("default"), why));
         }
         if property.text("/default").len() > KEY_DEFAULT_AT_MOST {
-            errors.tell(|| FieldError::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
+            errors.add(|| FieldError::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
         }
         if property.is_true("/nullable") {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.tell(|| FieldError::forbidden(path.member("nullable"), why));
+            errors.add(|| FieldError::forbidden(path.member("nullable"), why));
         }
     }
-    if doubles(keys.iter()).contains(&true) {
-        errors.tell(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
+    if duplicates(keys.iter()).contains(&true) {
+        errors.add(|| FieldError::invalid(keys_path, &all_keys, "must not contain duplicate entries"));
     }
 }
 
@@ -247,14 +247,14 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, errors: &mut Fiel
             Position::Field => "must not be empty for specified object fields",
             Position::Item => "must not be empty for specified array items",
         };
-        errors.tell(|| FieldError::required(path.member("type"), why));
+        errors.add(|| FieldError::required(path.member("type"), why));
     }
     for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| flag(INT_OR_STRING) && flag(key)) {
         let why = "must be false if x-kubernetes-int-or-string is true";
-        errors.tell(|| FieldError::invalid(path.member(key), &Json::Bool(true), why));
+        errors.add(|| FieldError::invalid(path.member(key), &Json::Bool(true), why));
     }
     if place == Position::Root && more {
-        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), "must not be used at the root"));
+        errors.add(|| FieldError::forbidden(path.member("additionalProperties"), "must not be used at the root"));
     }
     if place == Position::Root || flag(EMBEDDED) {
         types_of_resource(schema, path, errors);
@@ -277,17 +277,17 @@ fn embedded(schema: &Json, path: At<'_>, more: bool, errors: &mut FieldErrors) {
     if empty && schema[PRESERVE] != true {
         let why =
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        errors.tell(|| FieldError::required(path.member("properties"), why));
+        errors.add(|| FieldError::required(path.member("properties"), why));
     }
     let why = "must be object if x-kubernetes-embedded-resource is true";
     match type_name {
         "object" => (),
-        "" => errors.tell(|| FieldError::required(path.member("type"), why)),
-        other => errors.tell(|| FieldError::invalid_text(path.member("type"), other, why)),
+        "" => errors.add(|| FieldError::required(path.member("type"), why)),
+        other => errors.add(|| FieldError::invalid_text(path.member("type"), other, why)),
     }
     if more {
         let why = "must not be used if x-kubernetes-embedded-resource is set";
-        errors.tell(|| FieldError::forbidden(path.member("additionalProperties"), why));
+        errors.add(|| FieldError::forbidden(path.member("additionalProperties"), why));
     }
 }
 
@@ -299,7 +299,7 @@ fn types_of_resource(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
         let found = property.text("/type");
         if found != wanted {
             let path = At::Key(&properties, key);
-            errors.tell(|| FieldError::invalid_text(path.member("type"), found, format!("must be {wanted}")));
+            errors.add(|| FieldError::invalid_text(path.member("type"), found, format!("must be {wanted}")));
         }
     }
 }
@@ -309,7 +309,7 @@ fn root(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {
-        errors.tell(|| FieldError::invalid_text(path.member("type"), type_name, "must be object at the root"));
+        errors.add(|| FieldError::invalid_text(path.member("type"), type_name, "must be object at the root"));
     }
     let Some(Json::Object(members)) = schema["properties"].get("metadata") else { return };
     let says_more = members.iter().any(|(key, value)| match key.as_str() {
@@ -319,6 +319,6 @@ fn root(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     });
     if says_more {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        errors.tell(|| FieldError::forbidden(At::Key(&properties, "metadata"), why));
+        errors.add(|| FieldError::forbidden(At::Key(&properties, "metadata"), why));
     }
 }

@@ -6,7 +6,7 @@ use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
 use crate::crd::validator::MOST_STEPS;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
@@ -32,7 +32,7 @@ pub(super) fn all(object: &Json) -> FieldErrors {
     }
     let names: Vec<_> = versions.iter().map(|version| version.text("/name")).collect();
     let all = object["spec"]["versions"].clone();
-    if doubles(names.iter()).contains(&true) {
+    if duplicates(names.iter()).contains(&true) {
         errors.push(FieldError::invalid("spec.versions", &all, "must contain unique version names"));
     }
     if versions.iter().filter(|version| version.is_true("/storage")).count() != 1 {
@@ -179,13 +179,13 @@ fn one_column(column: &Json, path: &str) -> FieldErrors {
 fn selectable(version: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
-    let doubles = doubles(fields.iter());
+    let duplicates = duplicates(fields.iter());
     for (at, text) in fields.iter().enumerate() {
         let field = format!("{path}[{at}].jsonPath");
         let invalid = |why: &str| FieldError::invalid_text(field.as_str(), text, why);
         if text.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if doubles[at] {
+        } else if duplicates[at] {
             errors.push(FieldError::duplicate(field, &Json::from(*text)));
         } else if !text.starts_with(['.', '[']) {
             let start = text.split(['.', '[']).next().unwrap_or_default();

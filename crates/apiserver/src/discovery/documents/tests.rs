@@ -67,7 +67,7 @@ async fn a_definition_that_changes_has_the_document_of_its_version_made_anew_and
     let mut served = Kinds::builtin();
     let change = |served: &mut Kinds, at: usize, kind: &str| {
         let resource = GroupResource::new(format!("g{at}.com"), "widgets");
-        let kind = Kind { plural: "widgets".into(), ..Kind::of_bodies(&resource.group, "v1", kind) };
+        let kind = Kind { plural: "widgets".into(), ..Kind::body_only(&resource.group, "v1", kind) };
         served.replace_custom(&resource, vec![kind]);
     };
     (0..COUNT).for_each(|at| change(&mut served, at, "Widget"));

@@ -3,13 +3,13 @@
 use super::fill_match;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, is_about, whole};
+use crate::kinds::without_effect::{POLICIES, matches_served, object_warning};
 use crate::kinds::{Cluster, Context, Kinds, Strategy};
 use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+/// The strategy of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct AdmissionPolicy {
     pub(in crate::kinds) mutating: bool,
@@ -17,8 +17,8 @@ pub(in crate::kinds) struct AdmissionPolicy {
 
 impl Strategy for AdmissionPolicy {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        match is_about_anything(kinds, object) {
-            true => whole(object, POLICIES),
+        match matches_any_served(kinds, object) {
+            true => object_warning(object, POLICIES),
             false => Vec::new(),
         }
     }
@@ -64,7 +64,7 @@ impl Strategy for AdmissionPolicy {
     }
 }
 
-/// Whether a policy is about anything that is served.
-pub(super) fn is_about_anything(kinds: &Kinds, policy: &Json) -> bool {
-    policy.list("/spec/matchConstraints/resourceRules").any(|rule| is_about(kinds, rule))
+/// Whether a policy matches any served resource.
+pub(super) fn matches_any_served(kinds: &Kinds, policy: &Json) -> bool {
+    policy.list("/spec/matchConstraints/resourceRules").any(|rule| matches_served(kinds, rule))
 }

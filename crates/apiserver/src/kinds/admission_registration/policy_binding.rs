@@ -1,14 +1,14 @@
 //! The bindings of admission policies.
 
 use super::fill_match;
-use super::policy::is_about_anything;
+use super::policy::matches_any_served;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{POLICIES, whole};
+use crate::kinds::without_effect::{POLICIES, object_warning};
 use crate::kinds::{Cluster, GroupResource, Kinds, Strategy};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The bindings of both.
+/// The strategy of ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PolicyBinding;
 
@@ -20,8 +20,8 @@ impl Strategy for PolicyBinding {
         };
         let policies = GroupResource::new("admissionregistration.k8s.io", policies);
         let policy = cluster.object(&policies, "", object.text("/spec/policyName"));
-        match policy.is_some_and(|policy| is_about_anything(kinds, &policy)) {
-            true => whole(object, POLICIES),
+        match policy.is_some_and(|policy| matches_any_served(kinds, &policy)) {
+            true => object_warning(object, POLICIES),
             false => Vec::new(),
         }
     }

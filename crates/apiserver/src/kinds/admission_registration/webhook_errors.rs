@@ -1,4 +1,4 @@
-//! The faults of one webhook of a configuration.
+//! Validates one webhook of a configuration.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,6 @@ use pintle_json::Json;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// Checks one webhook.
 pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
     let object = webhook.object();
     let timeout =
@@ -56,11 +55,11 @@ fn rule_errors(rule: Check<'_>) -> Check<'_> {
         operation.refuse(!known, || FieldError::unsupported("", value, OPERATIONS))
     });
     let rule =
-        listed(listed(rule, "apiGroups", "API groups"), "apiVersions", "API versions").each("apiVersions", there);
+        listed(listed(rule, "apiGroups", "API groups"), "apiVersions", "API versions").each("apiVersions", not_empty);
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// A list with items, of which `*` stands alone.
+/// Requires a list to be non-empty. If it contains `*`, that must be its only item.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -70,12 +69,12 @@ fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     })
 }
 
-fn there(item: Check<'_>, _: usize) -> Check<'_> {
+fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     let empty = item.object().is_empty();
     item.refuse(empty, || FieldError::required("", ""))
 }
 
-/// Resources with their subresources: what a pattern covers is not named beside it.
+/// Validates resources and subresources. A wildcard must not occur together with names that it covers.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();
@@ -123,7 +122,7 @@ fn client_errors(client: &Json, path: &str) -> FieldErrors {
     }
 }
 
-/// The versions of reviews that the webhook understands: labels, each once, one of them known to this server.
+/// Validates the review versions. They must be unique labels, and the server must support one of them.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();

@@ -3,14 +3,14 @@
 use super::webhook_errors;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{WEBHOOKS, is_about, whole};
+use crate::kinds::without_effect::{WEBHOOKS, matches_served, object_warning};
 use crate::kinds::{Cluster, Kinds, Strategy};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+/// The strategy of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Webhooks {
     pub(in crate::kinds) mutating: bool,
@@ -19,8 +19,8 @@ pub(in crate::kinds) struct Webhooks {
 impl Strategy for Webhooks {
     fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let mut rules = object.list("/webhooks").flat_map(|webhook| webhook.list("/rules"));
-        match rules.any(|rule| is_about(kinds, rule)) {
-            true => whole(object, WEBHOOKS),
+        match rules.any(|rule| matches_served(kinds, rule)) {
+            true => object_warning(object, WEBHOOKS),
             false => Vec::new(),
         }
     }
@@ -44,11 +44,11 @@ impl Strategy for Webhooks {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        let doubles = doubles(object.list("/webhooks").map(|webhook| webhook.text("/name")));
+        let duplicates = duplicates(object.list("/webhooks").map(|webhook| webhook.text("/name")));
         let all = Check::of(object).each("webhooks", |webhook, at| {
             let name = webhook.object().text("/name");
             webhook_errors::of(webhook, self.mutating)
-                .refuse(doubles[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
+                .refuse(duplicates[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
         });
         all.done()
     }

@@ -4,7 +4,7 @@ use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::template_warnings;
-use crate::kinds::shares::{is_nothing, more_than_all, share_errors};
+use crate::kinds::int_or_percent::{above_100_percent, is_zero, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Strategy};
 use crate::request::Subresource;
@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // To Go these are no pointers: where there is anything of it, there is a number.
+                // The Go fields are not pointers: if `rollingUpdate` is present, so are both numbers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,7 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// To Go the generation is a field of the spec: it counts by itself, and not by what is written to `/status`.
+    /// In Go, the template generation is a field of the spec. Changes of the template increase it. The annotation in the request is
+    /// ignored.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -97,7 +98,7 @@ impl Strategy for DaemonSet {
         if subresource == Subresource::Status {
             return status_errors(new, &[]);
         }
-        let mut errors = counted_too_far(new);
+        let mut errors = template_generation_errors(new);
         errors.extend(selector_changed(new, old));
         errors.extend(self.validate_create(new));
         errors
@@ -133,14 +134,14 @@ impl Strategy for DaemonSet {
     }
 }
 
-/// Pods are replaced by being fewer for a while, or by being more, but not both.
+/// Validates the rolling update. Exactly one of `maxUnavailable` and `maxSurge` must be non-zero.
 fn rolling_errors(object: &Json) -> FieldErrors {
     const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
     const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
-    let (still, eager) = (is_nothing(object, FEWER), !is_nothing(object, MORE));
+    let (still, eager) = (is_zero(object, FEWER), !is_zero(object, MORE));
     Check::of(object)
         .also([FEWER, MORE].into_iter().filter_map(|share| share_errors(object, share)))
-        .also([FEWER, MORE].into_iter().filter_map(|share| more_than_all(object, share)))
+        .also([FEWER, MORE].into_iter().filter_map(|share| above_100_percent(object, share)))
         .refuse(still && !eager, || FieldError::required(FEWER, "cannot be 0 when maxSurge is 0"))
         .refuse(!still && eager, || {
             let value = &object["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
@@ -149,17 +150,17 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// How often the template has changed, as an annotation says it.
+/// Returns the template generation from the annotation: how often the template has changed.
 ///
 /// # Errors
 ///
-/// It says no number.
+/// Fails if the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// The faults of a count that has passed its end.
-fn counted_too_far(object: &Json) -> FieldErrors {
+/// Reports a negative template generation, which is the result of an overflow.
+fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);
     let wrong = ["must not be decremented", "must be greater than or equal to 0"];

@@ -2,8 +2,8 @@
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::kinds::core::pod::template_warnings;
+use crate::kinds::int_or_percent::{above_100_percent, is_zero, share_errors};
 use crate::kinds::reset::Reset;
-use crate::kinds::shares::{is_nothing, more_than_all, share_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Pods, Scale, Strategy};
 use crate::object::set_metadata;
@@ -22,7 +22,7 @@ impl Strategy for Deployment {
     }
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
-        template_warnings::written(object, old, TEMPLATE)
+        template_warnings::on_write(object, old, TEMPLATE)
     }
 
     fn scale(&self) -> Option<&Scale> {
@@ -81,11 +81,11 @@ impl Strategy for Deployment {
             "RollingUpdate" => {
                 let (fewer, more) = (&*format!("{rolling}.maxUnavailable"), &*format!("{rolling}.maxSurge"));
                 errors.extend(share_errors(object, fewer).into_iter().chain(share_errors(object, more)));
-                if is_nothing(object, fewer) && is_nothing(object, more) {
+                if is_zero(object, fewer) && is_zero(object, more) {
                     let value = &object["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
                     errors.push(FieldError::invalid(fewer, value, "may not be 0 when `maxSurge` is 0"));
                 }
-                errors.extend(more_than_all(object, fewer));
+                errors.extend(above_100_percent(object, fewer));
             }
             _ => {
                 let value = object["spec"]["strategy"].clone();

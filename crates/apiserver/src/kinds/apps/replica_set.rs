@@ -21,7 +21,7 @@ impl Strategy for ReplicaSet {
     }
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
-        template_warnings::written(object, old, TEMPLATE)
+        template_warnings::on_write(object, old, TEMPLATE)
     }
 
     fn scale(&self) -> Option<&Scale> {

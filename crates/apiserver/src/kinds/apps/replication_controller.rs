@@ -1,4 +1,4 @@
-//! ReplicationController, which is of the core group.
+//! ReplicationController, which belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
@@ -17,9 +17,9 @@ pub(in crate::kinds) struct ReplicationController;
 impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
-            None => template_warnings::created(object, TEMPLATE),
-            // The kube-apiserver looks at the template that is being replaced.
-            Some(old) => template_warnings::changed(old, object, TEMPLATE),
+            None => template_warnings::on_create(object, TEMPLATE),
+            // kube-apiserver checks the old template.
+            Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }
 

@@ -26,8 +26,8 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // The path has this in an update, and only there.
-            Some(old) => (template_warnings::changed(object, old, TEMPLATE), ".Spec"),
+            // kube-apiserver adds this to the path in updates only.
+            Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
             let spec = &claim["spec"];
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // Whatever was sent.
+                // The server overwrites what the client sent.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -142,7 +142,7 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// The faults of a StatefulSet. Claims and the name of the service cannot change, so only those of a new one are checked.
+/// Validates a StatefulSet. Claims and service name are immutable, so they are validated only at creation.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -171,20 +171,20 @@ fn spec_errors(object: &Json, new: bool) -> FieldErrors {
         .also(claims)
         .not_negative(&["spec.replicas", "spec.minReadySeconds", "spec.ordinals.start"])
         .also(service)
-        .also(workload_errors(&as_made(object), "statefulset"))
+        .also(workload_errors(&with_claim_volumes(object), "statefulset"))
         .done()
 }
 
-/// No server takes it unless its feature is asked for.
+/// Removes `maxUnavailable`, whose feature gate is off.
 fn drop_max_unavailable(object: &mut Json) {
     if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
         rolling.unset("maxUnavailable");
     }
 }
 
-/// With the template of which pods are made: each claim is a volume of theirs, in the place of one of that name, and they get
-/// their host names from the StatefulSet. How many revisions it keeps is only warned of.
-fn as_made(object: &Json) -> Json {
+/// Returns the object with the pod template as the controller uses it. Each claim is a volume that replaces a volume of the same name, and
+/// the host names come from the StatefulSet. Also removes numbers that have their own rules.
+fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };
     for key in ["revisionHistoryLimit", "replicas", "minReadySeconds"] {

@@ -1,4 +1,4 @@
-//! SelfSubjectReview: who asks.
+//! SelfSubjectReview: returns the user of the request.
 
 use pintle_json::{Json, json};
 

@@ -1,4 +1,4 @@
-//! TokenReview: who is behind a token.
+//! TokenReview: authenticates a token.
 
 use pintle_json::{Json, json};
 
@@ -34,7 +34,7 @@ impl Posting for TokenReview {
     }
 }
 
-/// What is answered of a token: whose it is and for which audiences, or why it is nobody's.
+/// Returns the status of a TokenReview: the user and audiences of the token, or the error.
 pub(crate) fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),

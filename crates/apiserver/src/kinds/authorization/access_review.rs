@@ -1,4 +1,4 @@
-//! SubjectAccessReview, and its forms for a namespace and for who asks: whether somebody may do something.
+//! SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview: whether a user may perform an action.
 
 use pintle_json::{Json, json};
 
@@ -15,8 +15,8 @@ use crate::validate::{FieldError, FieldErrors};
 /// `authorization.k8s.io/v1` SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct AccessReview {
-    /// It is about who asks.
-    pub(in crate::kinds) of_oneself: bool,
+    /// Whether it is about the user of the request.
+    pub(in crate::kinds) is_self: bool,
 }
 
 impl Strategy for AccessReview {
@@ -32,18 +32,18 @@ impl Posting for AccessReview {
             set_metadata(&mut review, "namespace", target.namespace.as_str());
         }
         if let Some(metadata) = review.get_mut("metadata") {
-            GIVEN.iter().for_each(|field| metadata.unset(field));
+            SERVER_SET.iter().for_each(|field| metadata.unset(field));
         }
         let errors = self.errors(&review, target);
         if !errors.is_empty() {
             return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
         }
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
-        let who = if self.of_oneself { context.user.clone() } else { subject(sent) };
+        let user = if self.is_self { context.user.clone() } else { subject(sent) };
         let of = |value: &Json, field: &str| value[field].text("").to_owned();
         let namespace = of(resource, "namespace");
         let question = match resource.is_null() {
-            true => Question::Path { who, verb: of(path, "verb"), path: of(path, "path") },
+            true => Question::Path { user, verb: of(path, "verb"), path: of(path, "path") },
             false => {
                 let path = ResourcePath {
                     group: of(resource, "group"),
@@ -54,7 +54,7 @@ impl Posting for AccessReview {
                     subresource: of(resource, "subresource"),
                     ..ResourcePath::default()
                 };
-                Question::Resource { who, verb: of(resource, "verb"), path }
+                Question::Resource { user, verb: of(resource, "verb"), path }
             }
         };
         Ok(Task::Ask(Box::new(question), review))
@@ -65,14 +65,15 @@ impl Posting for AccessReview {
     }
 }
 
-/// What a server gives, and takes from nobody.
-const GIVEN: &[&str] = &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+/// Metadata that only the server sets. It is removed from the review.
+const SERVER_SET: &[&str] =
+    &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 impl AccessReview {
     fn errors(self, review: &Json, target: &RequestTarget) -> FieldErrors {
         let local = target.kind.namespaced();
         let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
-        let nobody = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
+        let no_subject = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
         let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");
         let described = review.members("/metadata").any(|(key, value)| !allowed(key) && !value.is_empty());
         let namespace = resource.text("/namespace");
@@ -85,7 +86,7 @@ impl AccessReview {
                 let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
                 FieldError::invalid("spec.resourceAttributes", &Json::Null, why)
             })
-            .refuse(!self.of_oneself && nobody, || {
+            .refuse(!self.is_self && no_subject, || {
                 FieldError::invalid_text("spec.user", "", "at least one of user or group must be specified")
             })
             .inside("spec.resourceAttributes.fieldSelector", selector_errors)
@@ -105,7 +106,7 @@ impl AccessReview {
     }
 }
 
-/// What narrows a resource down stands in one of two forms.
+/// Validates a field or label selector. It must have exactly one of two forms.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();
@@ -120,7 +121,7 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Whom a review asks about.
+/// Returns the user that a review is about.
 fn subject(review: &Json) -> User {
     User {
         name: review.text("/spec/user").into(),
@@ -130,7 +131,7 @@ fn subject(review: &Json) -> User {
     }
 }
 
-/// What is answered.
+/// Returns the status of an access review.
 pub(crate) fn status(is_allowed: bool, reason: &str) -> Json {
     let mut status = json!({"allowed": is_allowed});
     if !reason.is_empty() {

@@ -60,7 +60,7 @@ impl Strategy for Job {
         }
         let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
-        // Labels that defaulting took from the template are the template's own, and get what it gets.
+        // If defaulting copied the labels from the template, they get the generated labels, too.
         let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
         let shared =
             !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // The rules for the spec are among those for any Job, and again among those for a change.
+        // kube-apiserver validates the spec twice: as part of the Job and as part of the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -122,13 +122,13 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // A real server finds the labels missing when it reads the object back, and takes those of the template.
+        // kube-apiserver copies missing labels from the template when it reads the object from its store.
         self.defaults(&mut object);
         object
     }
 
-    fn settles_late(&self, created: &Json) -> bool {
-        // Labels that came from the template only when the object was read back: the template had none but those generated.
+    fn stores_defaults_late(&self, created: &Json) -> bool {
+        // The labels come from the template, which had none but the generated ones. kube-apiserver copies these only on reads.
         let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
         let template = labels("/spec/template/metadata/labels");
         let generated = |key: &Text| GENERATED.contains(&key.as_str());
@@ -172,7 +172,7 @@ impl Strategy for Job {
     }
 }
 
-/// The spec of a Job, whose selector matches its pods, whoever made it.
+/// Validates the spec of a Job. Its selector must match its pods.
 fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
     let mut errors = job_errors(spec, "spec");
@@ -184,7 +184,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // What is wrong with the selector has been said.
+        // `selector_errors` has reported the invalid selector.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };
@@ -195,7 +195,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// The last pod of an indexed Job has a host name too.
+/// Validates the host name of the last pod of an indexed Job, which follows from the name of the Job.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
@@ -212,7 +212,7 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     }
 }
 
-/// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
+/// Validates that the generated labels and selector are unchanged, unless the Job has a manual selector.
 fn generated_errors(job: &Json) -> FieldErrors {
     let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {

@@ -1,5 +1,4 @@
-//! What makes a Job fail or succeed before all its pods have: `podFailurePolicy` and `successPolicy`; how many indexes it may have,
-//! and who looks after it.
+//! Validates `podFailurePolicy`, `successPolicy`, `managedBy` and the limits of indexed Jobs.
 
 use std::collections::HashSet;
 
@@ -7,7 +6,7 @@ use pintle_json::Json;
 
 use crate::failure::quoted;
 use crate::kinds::check::Check;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;
@@ -15,12 +14,12 @@ const CONDITIONS_AT_MOST: usize = 20;
 const EXIT_CODES_AT_MOST: usize = 255;
 const INDEXES_AT_MOST: usize = 64 * 1024;
 const MANAGED_BY_AT_MOST: usize = 63;
-/// The indexes that may run at once, or fail, and the most that need no care.
+/// The limit of parallel and of failed indexes. With more completions than this, `MANY_AT_MOST` is the limit.
 const INDEXED_AT_MOST: i64 = 100_000;
-/// The same for a Job with more indexes.
+/// The limit for Jobs with very many completions and a back-off limit per index.
 const MANY_AT_MOST: i64 = 10_000;
 
-/// The faults of both policies of a Job's spec.
+/// Validates both policies of a Job spec.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
@@ -44,7 +43,7 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Bounds for a Job that tells its pods by index.
+/// Validates the limits of an indexed Job.
 pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
@@ -72,7 +71,7 @@ pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Who looks after the Job is named by a domain and a path.
+/// Validates `managedBy`: a domain and a path.
 pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
     let Some(manager) = spec["managedBy"].as_str() else { return FieldErrors::default() };
     let field = format!("{path}.managedBy");
@@ -104,8 +103,8 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
     let by_codes = rule.object().has("/onExitCodes");
     let by_conditions = rule.object().list("/onPodConditions").next().is_some();
     let refused = |words: &str| {
-        let told = format!("Invalid value: specifying {words}");
-        FieldError::new(FieldErrorType::Invalid, "", told)
+        let message = format!("Invalid value: specifying {words}");
+        FieldError::new(FieldErrorType::Invalid, "", message)
     };
     at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
         .each("onPodConditions", |pattern, _| {
@@ -125,7 +124,7 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
     let known = container.is_none_or(|name| containers.contains(name));
     let is_in = codes.object().text("/operator") == "In";
     let values: Vec<i64> = codes.object().list("/values").filter_map(Json::as_i64).collect();
-    let doubles = doubles(values.iter());
+    let duplicates = duplicates(values.iter());
     let shown = codes.object()["values"].clone();
     let codes = one_of(codes, "operator", &["In", "NotIn"])
         .refuse(!known, || {
@@ -139,7 +138,7 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
             .refuse(is_in && *value == 0, || {
                 FieldError::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
             })
-            .refuse(doubles[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
+            .refuse(duplicates[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
     });
     codes.refuse(!values.is_sorted(), || FieldError::invalid("values", &shown, "must be ordered"))
 }
@@ -172,7 +171,7 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     })
 }
 
-/// How many indexes a text like `1,3-5` names; or why it names none.
+/// Returns the number of indexes in a text like `1,3-5`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),
@@ -205,7 +204,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// A text that has to be there and one of some.
+/// Requires the field to be present and one of the known values. The error about a missing field lists them.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_rule_does_one_thing_for_one_reason() {
+    fn failure_rule_needs_valid_action_and_one_requirement() {
         let rule = |rule: Json| json!({"podFailurePolicy": {"rules": [rule]}, "template": {"spec": {"containers": [{"name": "c"}]}}});
         check(rule(json!({"action": "Ignore", "onPodConditions": [{"type": "a/b", "status": "True"}]})), &[]);
         check(
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_rule_names_indexes_that_there_are() {
+    fn success_rule_indexes_must_exist_and_increase() {
         let rule =
             |rule: Json| json!({"completionMode": "Indexed", "completions": 5, "successPolicy": {"rules": [rule]}});
         check(rule(json!({"succeededIndexes": "0,2-4", "succeededCount": 4})), &[]);
@@ -277,11 +276,11 @@ mod tests {
             ("1,5", "too large index: \"5\""),
             ("3,2", "non-increasing order, previous: 3, current: 2"),
         ] {
-            let told =
+            let message =
                 format!("{field}.succeededIndexes: Invalid value: \"{text}\": error parsing succeededIndexes: {why}");
-            check(rule(json!({"succeededIndexes": text})), &[&told]);
+            check(rule(json!({"succeededIndexes": text})), &[&message]);
         }
-        let told = "must be less than or equal to 5 (the number of specified completions)";
-        check(rule(json!({"succeededCount": 6})), &[&format!("{field}.succeededCount: Invalid value: 6: {told}")]);
+        let message = "must be less than or equal to 5 (the number of specified completions)";
+        check(rule(json!({"succeededCount": 6})), &[&format!("{field}.succeededCount: Invalid value: 6: {message}")]);
     }
 }

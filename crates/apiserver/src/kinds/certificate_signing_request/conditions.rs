@@ -1,14 +1,14 @@
-//! The conditions of a signing request: approved, denied, failed. What was decided stays decided.
+//! The conditions of a signing request: Approved, Denied and Failed. Decisions are final.
 
 use pintle_json::Json;
 
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// These are true, or not there.
-const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
+/// The conditions whose status can only be `True`.
+const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
     object.list("/status/conditions")
@@ -18,8 +18,8 @@ fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
     conditions(object).filter(|condition| condition["type"] == wanted).collect()
 }
 
-/// Gives conditions the times that they lack.
-pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
+/// Sets missing timestamps of conditions.
+pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
     for condition in status.items_mut("conditions") {
         if condition["lastUpdateTime"].is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn date(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Keeps approvals and denials as they were, unless their number changes, which is refused.
+/// Restores the old approvals and denials. If their number has changed, it leaves them to validation, which rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -49,14 +49,14 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// The faults of the conditions by themselves. What the old object had wrong may stay.
+/// Validates the conditions. Faults of the old object are tolerated.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
     let untyped = had(&|old| conditions(old).any(|condition| condition["type"].is_empty()));
-    let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
+    let twice = had(&|old| duplicates(conditions(old).map(|condition| &condition["type"])).contains(&true));
     let both = had(&|old| DECISIONS.iter().all(|decision| !of_type(old, decision).is_empty()));
-    let doubles = doubles(conditions(object).map(|condition| &condition["type"]));
+    let duplicates = duplicates(conditions(object).map(|condition| &condition["type"]));
     let mut decided: Option<&str> = None;
     for (at, condition) in conditions(object).enumerate() {
         let field = |name: &str| format!("{FIELD}[{at}].{name}");
@@ -64,7 +64,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
         if kind.is_empty() && !untyped {
             errors.push(FieldError::required(field("type"), ""));
         }
-        let allowed: &[&str] = if TRUE_ALONE.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] = if TRUE_ONLY.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
             errors.push(FieldError::required(field("status"), ""));
         } else if !status.as_str().is_some_and(|status| allowed.contains(&status)) {
@@ -77,20 +77,20 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
             }
             decided = Some(decision);
         }
-        if doubles[at] && !twice {
+        if duplicates[at] && !twice {
             errors.push(FieldError::duplicate(field("type"), &condition["type"]));
         }
     }
     errors
 }
 
-/// What a write may not make of the old conditions. Who does not decide may add no decision either.
-pub(super) fn changes(new: &Json, old: &Json, decides: bool) -> FieldErrors {
+/// Reports forbidden changes of conditions. `decides` says that the request may add approvals and denials.
+pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {
         FieldError::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
     };
-    for kind in TRUE_ALONE {
+    for kind in TRUE_ONLY {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             errors.push(refuse("remove", kind));
         }

@@ -1,4 +1,4 @@
-//! PKCS #10 certification requests: whom they name, and whether they are signed with the key that they are for.
+//! Parses PKCS #10 certification requests and checks their signatures.
 
 use aws_lc_rs::signature::{
     RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY as SHA1, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY as SHA256,
@@ -14,18 +14,18 @@ const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
 /// UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// 2.5.4.10, the name of an organisation.
+/// The object identifier 2.5.4.10: organization name.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// What the numbers of all RSA signatures over a digest begin with, and what they end with: the digest's own, and no parameters.
+/// The common prefix of the algorithm identifiers of RSA signatures. The digest's number and null parameters follow.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
-const WITH: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
+const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
-/// A request, with what is needed of it.
+/// A parsed certification request.
 #[derive(Debug)]
 pub(super) struct CertificationRequest {
     pub(super) organizations: Vec<String>,
-    /// What is signed.
+    /// The signed bytes.
     signed: Vec<u8>,
     key_algorithm: Vec<u8>,
     key: Vec<u8>,
@@ -61,7 +61,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Fails unless it is signed with the key that it is for.
+    /// Fails unless the request is signed with its own key.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);
@@ -82,14 +82,14 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// How RSA signatures are verified whose keys and digests are too weak for connections: a request may have them.
+    /// Returns the algorithm of RSA signatures whose keys or digests are too weak for TLS. Requests may use them.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
-        WITH.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
+        RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
     }
 }
 
-/// The organisations of a name. A text that is none of those that names are made of counts as none.
+/// Returns the organizations of a name. Skips values that are not strings.
 fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     while !names.is_empty() {
@@ -118,12 +118,12 @@ fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// A string of whole bytes.
+/// Reads a bit string of whole bytes.
 fn bits<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Der::take(bytes, BIT_STRING)?.content.strip_prefix(&[0])
 }
 
-/// One element.
+/// A DER element.
 struct Der<'a> {
     tag: u8,
     content: &'a [u8],
@@ -131,7 +131,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Takes the next element, which has to be one of that tag.
+    /// Reads the next element. Returns `None` if it has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -142,7 +142,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // Of how many bytes the length is; a request has no need of more than four.
+            // The number of length bytes. A request needs at most four.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// With keys of RSA of 1,024 bits, over SHA-1, SHA-256 and SHA-512.
+    /// Requests with RSA keys of 1,024 bits and the digests SHA-1, SHA-256 and SHA-512.
     const WEAK: [&str; 3] = [
         "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAMqYwvpAJqXUo22r5I3QX3qglEeX/pYKnO9bV0\
          jT/qmQOG7Y8lUltUjFqi0C0LJLH7yuxAB0s5/WQsplGJ8YQjz31YI2hzL+ESZMb5Hkkgq6tPV2CQz+RveEVogagkUyK2CV2+beBkX9OVSAKEBb\
@@ -193,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_its_organisations_in_any_encoding() {
+    fn organizations_are_read_in_any_encoding() {
         for organization in [
             DnValue::Utf8String("system:masters".into()),
             DnValue::PrintableString("system:masters".try_into().expect("printable")),
-            DnValue::BmpString("system:masters".try_into().expect("in the plane")),
+            DnValue::BmpString("system:masters".try_into().expect("a BMP string")),
         ] {
             let request = CertificationRequest::parse(&request(organization)).expect("a request");
             assert_eq!(request.organizations, ["system:masters"]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_be_signed_as_no_connection_is() {
+    fn weak_rsa_keys_and_digests_are_accepted() {
         for weak in WEAK {
             let der = STANDARD.decode(weak).expect("base64");
             let request = CertificationRequest::parse(&der).expect("a request");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_changed_is_not_signed() {
+    fn modified_request_fails_the_signature_check() {
         let mut der = request(DnValue::Utf8String("nobody-here".into()));
         let at = der.windows(6).position(|bytes| bytes == b"nobody").expect("the organisation");
         der[at] = b'N';
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn truncated_and_corrupt_requests_do_not_panic() {
         let der = request(DnValue::Utf8String("o".into()));
         for end in 0..der.len() {
             assert!(CertificationRequest::parse(&der[..end]).is_err(), "{end}");

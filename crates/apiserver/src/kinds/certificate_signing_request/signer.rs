@@ -1,10 +1,10 @@
-//! Signers: who may speak for one, what none is asked for, and what they are called.
+//! Signers: permissions, restrictions and names.
 
 use pintle_json::Json;
 
 use super::parsed;
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{FurtherRight, GroupResource};
+use crate::kinds::{ExtraPermission, GroupResource};
 use crate::object::metadata;
 use crate::request::Subresource;
 use crate::request::user::MASTERS;
@@ -14,10 +14,14 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Who approves or signs has to be one who may speak for the signer, or for all of its domain.
-pub(super) fn further_right(new: &Json, old: Option<&Json>, subresource: Subresource) -> Outcome<Option<FurtherRight>> {
+/// Approving and signing require a permission on the signer or on all signers of its domain.
+pub(super) fn extra_permission(
+    new: &Json,
+    old: Option<&Json>,
+    subresource: Subresource,
+) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // The signer is the old object's: no update changes it.
+    // Updates cannot change the signer.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {
@@ -28,10 +32,10 @@ pub(super) fn further_right(new: &Json, old: Option<&Json>, subresource: Subreso
     let domain = signer.split('/').next().unwrap_or_default();
     let names = vec![signer.to_owned(), format!("{domain}/*")];
     let refusal = format!("user not permitted to {verb} requests with signerName {}", quoted(signer));
-    Ok(Some(FurtherRight { verb, resource: "signers", names, refusal }))
+    Ok(Some(ExtraPermission { verb, resource: "signers", names, refusal }))
 }
 
-/// Nobody becomes an administrator by a certificate.
+/// Rejects client certificates for the group of administrators.
 fn check_client_groups(object: &Json) -> Outcome<()> {
     if object.text("/spec/signerName") != CLIENT_SIGNER {
         return Ok(());
@@ -45,7 +49,7 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
-/// A signer is a domain and a path in it.
+/// Validates the name of a signer: a domain and a path.
 pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
@@ -56,15 +60,15 @@ pub(super) fn errors(signer: &str) -> FieldErrors {
         return FieldErrors::from([FieldError::invalid_text(FIELD, signer, why)]);
     };
     let mut errors = FieldErrors::default();
-    // Only the first part that is wrong is told.
+    // Reports only the first invalid label.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_errors(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());
         let (label, why) = first.unwrap_or_default();
-        let told = why
+        let errors = why
             .iter()
             .map(|why| FieldError::invalid_text(FIELD, segment, format!("validating label {}: {why}", quoted(label))));
-        told.collect::<Vec<_>>()
+        errors.collect::<Vec<_>>()
     };
     if domain.len() > LONGEST_DOMAIN {
         errors.push(FieldError::too_long(FIELD, LONGEST_DOMAIN));
@@ -87,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_is_a_domain_and_a_path() {
+    fn signer_name_is_a_domain_and_a_path() {
         for (signer, count) in [
             ("example.org/signer", 0),
             ("kubernetes.io/kubelet-serving", 0),

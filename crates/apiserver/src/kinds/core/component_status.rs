@@ -1,17 +1,17 @@
-//! ComponentStatus: what the parts of a control plane say of themselves. Nothing of it is stored, and it has no version.
+//! ComponentStatus: the health of the control plane components. It is computed on each read and has no resourceVersion.
 
 use crate::kinds::Strategy;
 use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ComponentStatus, which nobody writes.
+/// `v1` ComponentStatus, which is read-only.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    /// As a cluster has them that runs neither a scheduler nor a controller manager beside its API server. The store is never away.
-    fn made_up(&self) -> Option<Vec<Json>> {
+    /// Returns the statuses of a cluster without scheduler and controller manager. The store is always healthy.
+    fn computed_objects(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
             component(name, "False", &format!("Get \"https://127.0.0.1:{port}/healthz\": {refused}"))

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::kinds::check::Check;
-use crate::kinds::network_rules::{ip_errors, is_of_this_server, special_address};
+use crate::kinds::network_rules::{ip_errors, is_own_address, special_address};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
 use crate::request::Subresource;
@@ -93,7 +93,7 @@ impl Strategy for Endpoints {
                 }
             }
         }
-        vec![row.name(), table::some(texts).into(), row.age()]
+        vec![row.name(), table::first_few(texts).into(), row.age()]
     }
 }
 
@@ -101,7 +101,7 @@ fn address_errors<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
     let ip = address.object().text("/ip");
     let error = ip_errors(ip, "ip");
     let wrong = ip.parse::<IpAddr>().is_err();
-    let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
+    let special = special_address(ip, "ip").filter(|_| !is_own_address(endpoints, ip));
     address
         .refuse(error.is_some(), || error.unwrap_or_else(|| FieldError::required("ip", "")))
         .name("hostname", NameRule::Label)

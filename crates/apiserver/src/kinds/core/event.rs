@@ -1,4 +1,4 @@
-//! Event: one stored form, that of the core group, and two views of it.
+//! Event. The stored form is the one of the core group. Both groups are views of it.
 
 mod events_api;
 
@@ -128,11 +128,11 @@ impl Strategy for CoreEvent {
     }
 }
 
-/// The faults of an event in its stored form, where its involved object is concerned.
+/// Validates the namespace of the involved object. The event is in its stored form.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // Newer events, which say when they were, can be of anything that is in a namespace, and of the cluster in that of the system, too.
+    // Events with an `eventTime` can be about objects of any namespace. Events about cluster-scoped objects can also be in `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
@@ -149,8 +149,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// The faults of an event in its stored form, which both views share. An event with an `eventTime` follows the newer rules. `controller` is
-/// what the view calls the reporting controller.
+/// Returns the validation errors that both views share, for the stored form. Events with an `eventTime` follow the newer rules.
+/// `controller` is the view's name for the reporting controller.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {
@@ -180,7 +180,7 @@ fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
 }
 
-/// What the API says of the columns.
+/// The descriptions of the columns in the API.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
     ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),

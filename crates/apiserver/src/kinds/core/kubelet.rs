@@ -1,19 +1,19 @@
-//! Where a node says that its kubelet listens.
+//! The address of a node's kubelet.
 
 use pintle_json::Json;
 
 use crate::failure::{Failure, Outcome};
 
-/// Where a kubelet listens that does not say where.
+/// The default port of a kubelet.
 const KUBELET_PORT: i64 = 10_250;
-/// The kinds of addresses of a node, the best first.
+/// The types of node addresses, the preferred one first.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// The host and the port of a node's kubelet.
+/// Returns the host and port of the kubelet.
 ///
 /// # Errors
 ///
-/// The node tells no address.
+/// Fails if the status of the node has no address of a known type.
 pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));

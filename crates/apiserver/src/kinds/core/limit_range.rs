@@ -3,7 +3,7 @@
 use super::pod::{container_resource_errors, resource_name_errors};
 use crate::kinds::check::Check;
 use crate::kinds::{MetadataChecks, Strategy};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
@@ -36,11 +36,11 @@ impl Strategy for LimitRange {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        let doubles = doubles(object.list("/spec/limits").map(|limit| limit.text("/type")));
+        let duplicates = duplicates(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)
             .each("spec.limits", |limit, at| {
                 let kind = limit.object()["type"].clone();
-                one_limit(limit.refuse(doubles[at], || FieldError::duplicate("type", &kind)))
+                one_limit(limit.refuse(duplicates[at], || FieldError::duplicate("type", &kind)))
             })
             .done()
     }
@@ -86,7 +86,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // The value that is told is not always that of the field.
+        // kube-apiserver reports the value of another field in some of these errors.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),
@@ -114,7 +114,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     limit
 }
 
-/// By how much a limit of one resource may exceed what is asked for.
+/// Validates the ratio of limit to request for one resource.
 fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
     let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };

@@ -8,10 +8,10 @@ use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// Under which name they are stored.
+/// The name of the resource.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// One of which nothing is known but that it is there.
+/// Returns a minimal active namespace, for namespaces of which only the name is known.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
@@ -131,7 +131,7 @@ impl Strategy for Namespace {
         true
     }
 
-    // These only `/finalize` changes.
+    // Only `/finalize` changes the finalizers in the spec.
     fn is_held(&self, object: &Json) -> bool {
         object.list("/spec/finalizers").any(Json::is_string)
     }
@@ -140,7 +140,7 @@ impl Strategy for Namespace {
         true
     }
 
-    fn called_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
+    fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.plural
     }
 

@@ -2,12 +2,12 @@
 
 use super::proxy;
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::quantity_errors;
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::cidr_errors;
+use crate::kinds::resource_quantities::quantity_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, Stream, warnings};
-use crate::object::{condition, doubles};
+use crate::object::{condition, duplicates};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
 use jiff::Timestamp;
@@ -94,7 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// The rules of any Node, but for a status, and those of a change, which look at taints and amounts once more.
+    /// Validates the whole node, unless only its status is updated. Then applies the rules for updates, which check taints and amounts
+    /// again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -166,20 +167,20 @@ impl Strategy for Node {
     }
 }
 
-/// `podCIDR` is the first of the `podCIDRs`, and wins over it.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. `podCIDR` wins.
 fn complete_ranges(spec: &mut Json) {
-    let (first, told) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
+    let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
-        () if told == first => {}
-        () if told.is_empty() => spec.set("podCIDR", first),
-        () => spec.set("podCIDRs", json!([told])),
+        () if single == first => {}
+        () if single.is_empty() => spec.set("podCIDR", first),
+        () => spec.set("podCIDRs", json!([single])),
     }
 }
 
-/// The faults of the taints of a node, which are reported below its metadata.
+/// Validates the taints. kube-apiserver reports them below `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
-    let doubles = doubles(taints);
+    let duplicates = duplicates(taints);
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let check = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
         let value = taint.object();
@@ -187,7 +188,7 @@ fn taint_errors(object: &Json) -> FieldErrors {
         let why = label_value_faults(text);
         let taint =
             taint.qualified("key").refuse(!why.is_empty(), || FieldError::invalid_text("value", text, why.join(";")));
-        taint.required_one_of("effect", &effects).refuse(doubles[at], || {
+        taint.required_one_of("effect", &effects).refuse(duplicates[at], || {
             let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
             FieldError::new(FieldErrorType::Duplicate, "", message)
         })
@@ -226,7 +227,7 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// What is set once and stays.
+/// Validates the fields that cannot change once they are set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

@@ -3,8 +3,8 @@
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
 use crate::failure::Outcome;
-use crate::kinds::amounts_of_resources::basic_amount_error;
 use crate::kinds::check::Check;
+use crate::kinds::resource_quantities::basic_amount_error;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::object::text;
@@ -130,7 +130,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // The rules of any volume are looked at twice.
+        // kube-apiserver validates the whole volume twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
@@ -185,7 +185,7 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// The members of a volume's spec that say where it is stored.
+/// Returns the members of the spec that define the volume source.
 fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
@@ -202,7 +202,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The sources of volumes that persist, in the order in which they are looked at, and as two of them are spelt in faults.
+/// The sources of persistent volumes in the order of validation, each with its spelling in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -228,7 +228,7 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("csi", "csi"),
 ];
 
-/// There is one source, and it is whole.
+/// Validates the volume source. There must be exactly one.
 fn source_errors(spec: &Json) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {
@@ -248,11 +248,11 @@ fn source_errors(spec: &Json) -> FieldErrors {
         errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
     }
     let why = "may not specify more than 1 volume type";
-    for (source, told) in there {
+    for (source, spelling) in there {
         match *source {
-            // Nobody minds one of these beside another.
+            // kube-apiserver allows a flexVolume in addition to another source.
             "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
-            _ => errors.push(FieldError::forbidden(format!("spec.{told}"), why)),
+            _ => errors.push(FieldError::forbidden(format!("spec.{spelling}"), why)),
         }
     }
     errors

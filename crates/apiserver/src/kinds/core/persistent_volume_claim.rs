@@ -2,9 +2,9 @@
 
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::amounts_of_resources::{basic_amount_error, quantity_errors, resource_key_errors};
 use crate::kinds::check::Check;
 use crate::kinds::label_selector::selector_errors;
+use crate::kinds::resource_quantities::{basic_amount_error, quantity_errors, resource_key_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Cluster, Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::object::{metadata, text};
@@ -18,7 +18,7 @@ use pintle_schema::quantity;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
 
-/// The annotations that make a StorageClass the default.
+/// The annotations that mark a StorageClass as the default.
 const DEFAULT_STORAGE_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const SIZE: &str = "/spec/resources/requests/storage";
@@ -59,8 +59,8 @@ impl Strategy for PersistentVolumeClaim {
         }
     }
 
-    fn settles_late(&self, _: &Json) -> bool {
-        // The phase is left to defaulting.
+    fn stores_defaults_late(&self, _: &Json) -> bool {
+        // Defaulting adds the phase on reads.
         true
     }
 
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // What is wrong in itself is told as that.
+            // If the update is invalid, validation reports it and not this plugin.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -131,7 +131,7 @@ impl Strategy for PersistentVolumeClaim {
         errors
     }
 
-    fn looks_at(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
+    fn read_kinds(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
         &[("", "LimitRange")]
     }
 
@@ -147,7 +147,7 @@ impl Strategy for PersistentVolumeClaim {
         let volume = object.text("/spec/volumeName");
         let (capacity, access) = match volume {
             "" => (String::new(), String::new()),
-            // A real server shows an amount that is not there as zero.
+            // kube-apiserver shows a missing quantity as zero.
             _ => (
                 text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
                 table::access_modes(object, "/status/accessModes"),
@@ -167,13 +167,13 @@ impl Strategy for PersistentVolumeClaim {
     }
 }
 
-/// Fills in the spec of a claim of a volume.
+/// Sets the defaults of the spec of a claim.
 pub(in crate::kinds) fn claim_spec(spec: &mut Json) {
     spec.set_default("resources", json!({}));
     spec.set_default("volumeMode", "Filesystem");
 }
 
-/// The faults of the spec of a claim, or of a claim that a volume of a pod makes.
+/// Validates the spec of a claim, or the claim template of an ephemeral volume.
 pub(in crate::kinds) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
@@ -222,7 +222,7 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// What fills the volume stands in two fields, the older of which knows only claims and snapshots: all else is dropped from it.
+/// Synchronizes `dataSource` and `dataSourceRef`. `dataSource` supports only claims and snapshots, so other kinds are removed from it.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
@@ -250,7 +250,7 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// The class that the claim names, be it the empty one.
+/// Returns the name of the storage class. It may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
@@ -260,7 +260,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// A claim that is bound grows only if its class says that its volumes can.
+/// Fails if the claim grows and its storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());
@@ -274,7 +274,7 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
 }
 
-/// The faults of what a status says of the sizes of a claim.
+/// Validates the sizes in the status of a claim.
 fn status_errors(claim: &Json) -> FieldErrors {
     const ALLOCATED: &str = "status.allocatedResources";
     const STATUSES: &str = "status.allocatedResourceStatuses";

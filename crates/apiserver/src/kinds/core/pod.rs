@@ -1,4 +1,4 @@
-//! Pod: what a bare server makes of one, admission included.
+//! Pod: defaults, admission plugins and validation.
 
 mod affinity;
 mod binding;
@@ -7,6 +7,7 @@ mod container_warnings;
 mod defaults;
 mod environment;
 mod eviction;
+mod feature_gates;
 mod field_source;
 mod file_path;
 mod gated;
@@ -19,7 +20,7 @@ mod pod_warnings;
 mod port_names;
 mod priority;
 mod projected;
-mod quality;
+mod qos;
 mod resource_amounts;
 mod runtime;
 mod security;
@@ -30,7 +31,6 @@ pub(in crate::kinds) mod template_warnings;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod unreleased;
 mod volume_paths;
 pub(in crate::kinds) mod volume_plugins;
 mod volumes;
@@ -59,15 +59,15 @@ pub(in crate::kinds) use resource_amounts::{
 pub(in crate::kinds) use spec::{template as validate_template, template_metadata};
 pub(in crate::kinds) use volumes::host_path;
 
-/// Under which name they are stored.
+/// The name of the resource.
 const PODS: &str = "pods";
 
-/// What a spec is of.
+/// The owner of a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod with a name; it may be empty.
+    /// A pod with this name, which may be empty.
     Pod(&'a str),
-    /// A template of pods, which may leave more open.
+    /// A pod template, which has weaker rules.
     Template,
 }
 
@@ -92,8 +92,8 @@ impl Strategy for Pod {
         MetadataChecks::UpdateThenWhole
     }
 
-    fn field_label<'a>(&self, asked: &'a str) -> &'a str {
-        if asked == "spec.host" { "spec.nodeName" } else { asked }
+    fn field_label<'a>(&self, label: &'a str) -> &'a str {
+        if label == "spec.host" { "spec.nodeName" } else { label }
     }
 
     fn defaults(&self, pod: &mut Json) {
@@ -102,8 +102,8 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
-        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
-        let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
+        let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
         if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
                 "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
@@ -115,7 +115,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, subresource: Subresource) {
-        pod.get_mut("spec").into_iter().for_each(unreleased::drop_unreleased);
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
         match subresource {
             Subresource::Status => {
                 for field in ["ownerReferences", "deletionTimestamp"] {
@@ -151,14 +151,14 @@ impl Strategy for Pod {
         }
     }
 
-    fn grace(&self, pod: &Json, asked: Option<i64>) -> i64 {
+    fn grace(&self, pod: &Json, requested: Option<i64>) -> i64 {
         let left = metadata::grace_seconds(pod).filter(|_| metadata::is_deleting(pod));
         let own = pod.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
-        let asked = asked.or(left).unwrap_or(own);
-        let asked = if asked < 0 { 1 } else { asked };
+        let requested = requested.or(left).unwrap_or(own);
+        let requested = if requested < 0 { 1 } else { requested };
         let unscheduled = pod.text("/spec/nodeName").is_empty();
         let over = matches!(pod.text("/status/phase"), "Succeeded" | "Failed") && left.is_none();
-        if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
+        if unscheduled || over { 0 } else { left.map_or(requested, |left| requested.min(left)) }
     }
 
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
@@ -184,7 +184,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // What a Pod may change is too little to warn of it once more.
+        // Updates of the spec cause no warnings, because hardly any field can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {
@@ -207,7 +207,7 @@ impl Strategy for Pod {
         stream::of(subresource)
     }
 
-    fn looks_at(&self, subresource: Subresource) -> &'static [(&'static str, &'static str)] {
+    fn read_kinds(&self, subresource: Subresource) -> &'static [(&'static str, &'static str)] {
         match subresource {
             Subresource::Eviction => &[("policy", "PodDisruptionBudget")],
             _ => &[
@@ -256,7 +256,7 @@ fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
-/// What the API says of the columns.
+/// The descriptions of the columns in the API.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
     ("Status", "The aggregate status of the containers in this pod."),

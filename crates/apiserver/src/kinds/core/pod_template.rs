@@ -16,7 +16,7 @@ impl Strategy for PodTemplate {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::of(object, "/template"),
-            Some(old) => template_warnings::changed(object, old, "/template"),
+            Some(old) => template_warnings::on_update(object, old, "/template"),
         }
     }
 

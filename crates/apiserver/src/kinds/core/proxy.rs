@@ -1,4 +1,5 @@
-//! `/proxy`: a way to what listens in a pod, behind a service or on a node. It is found as on a real cluster; nobody listens there.
+//! `/proxy`: forwards requests to a pod, a service or a node. The target is found as in a real cluster, but the connection is always
+//! refused.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,20 +14,20 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// The way into a pod.
+/// Forwards to a pod.
 pub(super) const OF_POD: Stream = Stream {
     methods: METHODS,
     options: |_, rest| Ok(options("PodProxyOptions", rest)),
     connects: true,
-    goes_below: true,
+    has_subpaths: true,
     answer: to_pod,
 };
 
-/// The way to a pod behind a service.
+/// Forwards to a pod of a service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The way to a node's kubelet, or to another of its ports.
+/// Forwards to the kubelet of a node or to another of its ports.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -39,10 +40,10 @@ fn options(kind: &str, rest: &[String]) -> Json {
 }
 
 fn to_pod(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Destination::read("pod", &target.name)?;
-    let pod = find(cluster, "pods", &target.namespace, asked.name)?;
+    let destination = Destination::read("pod", &target.name)?;
+    let pod = find(cluster, "pods", &target.namespace, destination.name)?;
     let ports = || pod.list("/spec/containers").filter_map(|container| container.list("/ports").next());
-    let port = match asked.port {
+    let port = match destination.port {
         "" => ports().next().and_then(|port| port.integer("/containerPort")).map(|port| port.to_string()),
         port => Some(port.to_owned()),
     };
@@ -51,34 +52,35 @@ fn to_pod(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<St
         ip => ip,
     };
     let ip = reachable(ip).ok_or_else(|| Failure::bad_request("address not allowed"))?;
-    Ok(nobody(&ip.to_string(), port.as_deref().unwrap_or(asked.usual_port())))
+    Ok(connection_refused(&ip.to_string(), port.as_deref().unwrap_or(destination.default_port())))
 }
 
 fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
-    let (asked, namespace) = (Destination::read("service", &target.name)?, &target.namespace);
+    let (destination, namespace) = (Destination::read("service", &target.name)?, &target.namespace);
     let unavailable = |why: String| Failure::new(503, Reason::ServiceUnavailable, why);
-    let mut wanted = asked.port.to_owned();
-    if let Ok(number) = asked.port.parse::<i64>() {
-        let service = find(cluster, "services", namespace, asked.name)?;
+    let mut wanted = destination.port.to_owned();
+    if let Ok(number) = destination.port.parse::<i64>() {
+        let service = find(cluster, "services", namespace, destination.name)?;
         let mut ports = service.list("/spec/ports");
         let port = ports.find(|port| port.integer("/port") == Some(number));
-        let none = || format!("no service port {number} found for service {}", quoted(asked.name));
+        let none = || format!("no service port {number} found for service {}", quoted(destination.name));
         wanted = port.ok_or_else(|| unavailable(none()))?.text("/name").to_owned();
     }
-    let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, asked.name);
-    // A service whose endpoints are missing is called missing itself.
-    let endpoints = endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), asked.name))?;
+    let endpoints = cluster.object(&GroupResource::new("", "endpoints"), namespace, destination.name);
+    // If the endpoints are missing, the error says that the service is missing.
+    let endpoints =
+        endpoints.ok_or_else(|| Failure::not_found(&GroupResource::new("", "services"), destination.name))?;
     let mut pods = PodAddresses { cluster, namespace, known: HashMap::new() };
     for subset in endpoints.list("/subsets") {
         let Some(port) = subset.list("/ports").find(|port| port.text("/name") == wanted) else { continue };
-        if let Some(address) = subset.list("/addresses").find(|address| pods.have(address)) {
-            return Ok(nobody(address.text("/ip"), &port.integer("/port").unwrap_or(0).to_string()));
+        if let Some(address) = subset.list("/addresses").find(|address| pods.contains(address)) {
+            return Ok(connection_refused(address.text("/ip"), &port.integer("/port").unwrap_or(0).to_string()));
         }
     }
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The addresses of the pods of a namespace. Very many of the endpoints may name one pod, which is looked at once.
+/// The addresses of the pods of a namespace. It caches them, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -86,8 +88,8 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Whether an address of endpoints is that of the pod that it names.
-    fn have(&mut self, address: &Json) -> bool {
+    /// Whether the address of an endpoint belongs to the pod that it refers to.
+    fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
             return false;
@@ -103,17 +105,17 @@ impl PodAddresses<'_> {
 }
 
 fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<StreamAnswer> {
-    let asked = Destination::read("node", &target.name)?;
-    let node = find(cluster, "nodes", "", asked.name)?;
+    let destination = Destination::read("node", &target.name)?;
+    let node = find(cluster, "nodes", "", destination.name)?;
     let (host, port) = kubelet(&node)?;
     if host.parse::<IpAddr>().is_err() {
         return Err(Failure::bad_request(format!("lookup {host}: no such host")));
     }
     let ip = reachable(host).ok_or_else(|| Failure::bad_request("address not allowed"))?;
-    Ok(nobody(&ip.to_string(), if asked.port.is_empty() { &port } else { asked.port }))
+    Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// What a path names: `name`, `name:port` or `scheme:name:port`.
+/// The name in a proxy path: `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -134,7 +136,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    fn usual_port(&self) -> &'static str {
+    fn default_port(&self) -> &'static str {
         if self.scheme == "https" { "443" } else { "80" }
     }
 }
@@ -144,7 +146,7 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// An address that requests may be passed on to: of one host, and not of the server's own.
+/// Parses the IP address of a proxy target. Returns `None` for addresses that are local to the server or not unicast.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -154,9 +156,9 @@ fn reachable(text: &str) -> Option<IpAddr> {
     (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
 }
 
-/// Why nobody answers there.
-fn nobody(host: &str, port: &str) -> StreamAnswer {
-    StreamAnswer::Nobody(match port.parse::<u16>() {
+/// Returns the error of the failed connection.
+fn connection_refused(host: &str, port: &str) -> StreamAnswer {
+    StreamAnswer::Unreachable(match port.parse::<u16>() {
         Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
         Ok(port) => format!("dial tcp {host}:{port}: connect: connection refused"),
         Err(_) => format!("dial tcp: address {port}: invalid port"),
@@ -169,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Has endpoints whose addresses all name one pod, which has another address; counts how often that is looked at.
+    /// A cluster whose endpoints all refer to one pod with another address. It counts the reads of the pod.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {
@@ -191,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_very_many_addresses_name_is_looked_at_once() {
+    fn pod_of_many_endpoint_addresses_is_read_once() {
         let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
         let addresses: Json = (0..100).map(|at| json!({"ip": format!("10.1.0.{at}"), "targetRef": target})).collect();
         let ports: Json = (0..100).map(|port| json!({"port": port})).collect();
         let subset = json!({"addresses": addresses, "ports": ports});
         let cluster = OnePod(json!({"subsets": [subset, subset]}), Cell::new(0));
         let kinds = crate::kinds::Kinds::builtin();
-        let services = kinds.kind("", "v1", "Service").expect("it is built in");
+        let services = kinds.kind("", "v1", "Service").expect("built in");
         let way = to_service(&cluster, &RequestTarget::new(services.clone(), "default", "s"), &Json::Null);
         assert_eq!((way.err().map(|failure| failure.code()), cluster.1.get()), (Some(503), 1));
     }

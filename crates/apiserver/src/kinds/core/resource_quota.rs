@@ -11,7 +11,7 @@ use pintle_json::{Json, json};
 use pintle_schema::quantity;
 use std::collections::{BTreeSet, HashMap};
 
-const MODES: &[&str] = &[
+const SCOPES: &[&str] = &[
     "BestEffort",
     "CrossNamespacePodAffinity",
     "NotBestEffort",
@@ -21,7 +21,7 @@ const MODES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
-/// Resources that can be limited without being qualified.
+/// Standard resources that a quota can limit.
 const STANDARD: &[&str] = &[
     "configmaps",
     "count",
@@ -46,7 +46,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// Of these, what is counted.
+/// Resources whose quantities must be integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -59,11 +59,11 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// What both requests and limits are counted of.
+/// Resources with separate quotas for requests and limits.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// A quota whose requests may be more than its limits.
-fn more_than_allowed(quota: &Json, resource: &str) -> Option<String> {
+/// Warns if the quota for requests exceeds the quota for limits.
+fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
     let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
@@ -86,7 +86,7 @@ impl Strategy for ResourceQuota {
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
-            None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
+            None => REQUESTED.iter().filter_map(|resource| requests_above_limits(object, resource)).collect(),
             Some(_) => Vec::new(),
         }
     }
@@ -163,7 +163,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Whether a scope says anything of how much there is of a resource.
+/// Whether a scope applies to a resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -178,11 +178,11 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// What of a quota each scope cannot bound; those that nobody knows bound everything.
+/// For each scope, counts the resources of the quota that the scope does not apply to.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
-    MODES.iter().map(|scope| (*scope, count(scope))).collect()
+    SCOPES.iter().map(|scope| (*scope, count(scope))).collect()
 }
 
 fn conflicts(scopes: &[&str]) -> usize {
@@ -197,7 +197,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let outside = out_of_scope(object);
     for scope in &scopes {
-        errors.extend((!MODES.contains(scope)).then(|| error("unsupported scope")));
+        errors.extend((!SCOPES.contains(scope)).then(|| error("unsupported scope")));
         errors.extend(
             (0..outside.get(scope).copied().unwrap_or(0)).map(|_| error("unsupported scope applied to resource")),
         );
@@ -206,7 +206,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Told without the index of the expression.
+/// Validates the scope selector. kube-apiserver reports these errors without the index of the expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
@@ -224,7 +224,7 @@ fn selector_errors(object: &Json) -> FieldErrors {
             "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
         );
         let check = Check::at(expression, PATH)
-            .refuse(!MODES.contains(&scope), || FieldError::invalid_text("scopeName", scope, "unsupported scope"))
+            .refuse(!SCOPES.contains(&scope), || FieldError::invalid_text("scopeName", scope, "unsupported scope"))
             .also(outside)
             .refuse(by_presence && operator != "Exists", || FieldError::invalid_text("operator", operator, EXISTS));
         let check = match operator {

@@ -11,7 +11,7 @@ use pintle_json::{Json, json};
 
 use super::proxy;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::network_rules::balanced_address_errors;
+use crate::kinds::network_rules::load_balancer_status_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy, Stream, warnings};
 use crate::object::metadata;
@@ -81,7 +81,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocation comes before validation, and what it cannot give is all that is told. What the type has no use for goes only then.
+    /// Allocates addresses and node ports. kube-apiserver does this before validation, so a failed allocation is the only reported error.
+    /// Then drops the fields that the type does not use.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -125,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // Once more than of a new one.
+        // kube-apiserver validates the load balancer class twice on updates.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -133,7 +134,7 @@ impl Strategy for Service {
 
     fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
         match subresource {
-            Subresource::None => fields_to_warn_of(object),
+            Subresource::None => field_warnings(object),
             _ => warnings::load_balancer(object),
         }
     }
@@ -175,8 +176,8 @@ impl Strategy for Service {
     }
 }
 
-/// Fields that nothing heeds, or whose spelling is odd.
-fn fields_to_warn_of(object: &Json) -> Vec<String> {
+/// Warns about ignored and deprecated fields and about addresses in odd formats.
+fn field_warnings(object: &Json) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     const EXTERNAL: &str = "ExternalName";
     let kind = object.text("/spec/type");
@@ -216,14 +217,14 @@ fn fields_to_warn_of(object: &Json) -> Vec<String> {
     found
 }
 
-/// Only a load balancer has addresses outside of the cluster.
+/// Validates the status. Only load balancers may have ingress addresses.
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
         let why = "may only be used when `spec.type` is 'LoadBalancer'";
         return FieldErrors::from([FieldError::forbidden("status.loadBalancer.ingress", why)]);
     }
-    balanced_address_errors(new, old)
+    load_balancer_status_errors(new, old)
 }
 
 fn default_if_empty(object: &mut Json, key: &str, value: &str) {
@@ -232,7 +233,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// An address that is given alone is the first of the list.
+/// Fills `clusterIPs` from `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -243,7 +244,7 @@ fn list_address(service: &mut Json) {
     }
 }
 
-/// What was allocated stays where the new object says nothing of it, and the first address and the list of them follow each other.
+/// Keeps allocated addresses and ports that the new object leaves empty. Synchronizes `clusterIP` and `clusterIPs`.
 fn keep_allocated(new: &mut Json, old: &Json) {
     let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
     let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };
@@ -273,7 +274,7 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Drops what the type has no more use for, unless the client has changed it: then it is refused.
+/// Drops fields that the new type does not use, unless the client has changed them. Validation rejects changed fields.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -309,12 +310,12 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// What tells the ports of a Service apart.
+/// Returns the fields that identify a port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
 
-/// Whether the ports of a Service get ports of the nodes.
+/// Whether the ports are allocated node ports.
 fn gets_node_ports(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" => true,
@@ -323,7 +324,7 @@ fn gets_node_ports(spec: &Json) -> bool {
     }
 }
 
-/// Whether a Service is reached from outside.
+/// Whether the Service is reachable from outside of the cluster.
 fn is_reachable(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" | "LoadBalancer" => true,
@@ -332,7 +333,7 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Ports that name no port of the nodes keep the one that they had by their names, unless another has taken it over.
+/// Keeps the node ports of ports that set none, matched by name, unless another port uses the number.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =
@@ -346,14 +347,14 @@ fn keep_node_ports(spec: &mut Json, old: &Json) {
     }
 }
 
-/// A Service that is a name elsewhere has no traffic of its own.
+/// Removes the internal traffic policy of an ExternalName Service.
 fn drop_internal_policy(service: &mut Json) {
     if let Some(spec) = service.member("spec").filter(|spec| spec.text("/type") == "ExternalName") {
         spec.unset("internalTrafficPolicy");
     }
 }
 
-/// The addresses of a Service that are reached from outside.
+/// Returns the external addresses for the table.
 fn external(object: &Json) -> String {
     let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
     match object.text("/spec/type") {

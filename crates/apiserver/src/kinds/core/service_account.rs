@@ -19,11 +19,11 @@ impl Strategy for ServiceAccount {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        name_secrets_alone(object);
+        keep_secret_names(object);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
-        name_secrets_alone(new);
+        keep_secret_names(new);
     }
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
@@ -50,8 +50,8 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Its secrets are in its own namespace: but their names are kept.
-fn name_secrets_alone(object: &mut Json) {
+/// Removes all fields of the secrets but their names.
+fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {
             "" => json!({}),

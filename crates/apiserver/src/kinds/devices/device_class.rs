@@ -1,4 +1,4 @@
-//! DeviceClass and ResourceClaimTemplate, which show no more than that they are there.
+//! DeviceClass and ResourceClaimTemplate.
 
 use super::claim_defaults;
 use crate::kinds::Strategy;

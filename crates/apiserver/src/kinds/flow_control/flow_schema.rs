@@ -3,7 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{FLOW_CONTROL, whole};
+use crate::kinds::without_effect::{FLOW_CONTROL, object_warning};
 use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::{condition, metadata};
 use crate::request::Subresource;
@@ -25,8 +25,8 @@ impl Strategy for FlowSchema {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        // One without rules is about no request anywhere.
-        if object.list("/spec/rules").next().is_some() { whole(object, FLOW_CONTROL) } else { Vec::new() }
+        // A schema without rules matches no request, in a real cluster either.
+        if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 
     fn defaults(&self, object: &mut Json) {
@@ -98,10 +98,10 @@ fn errors(object: &Json) -> FieldErrors {
             })
         });
     let is_other = fixed(name).is_some_and(|fixed| *spec != fixed);
-    check.also(is_other.then(|| super::not_fixed(name, spec, ""))).done()
+    check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
-/// The spec that a schema of that name has in every cluster.
+/// Returns the fixed spec of a mandatory schema.
 fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let all = |subjects: Json| {
@@ -131,19 +131,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_cluster_has_stays_as_it_is() {
+    fn mandatory_schemas_cannot_be_changed() {
         for name in ["exempt", "catch-all"] {
             let mut object = json!({"metadata": {"name": name}, "spec": fixed(name)});
             assert_eq!(errors(&object), FieldErrors::default(), "{name}");
             object["spec"]["matchingPrecedence"] = 5.into();
-            let told: Vec<_> = errors(&object).iter().map(ToString::to_string).collect();
-            let [only] = &told[..] else { panic!("one fault: {told:?}") };
+            let messages: Vec<_> = errors(&object).iter().map(ToString::to_string).collect();
+            let [only] = &messages[..] else { panic!("expected one error: {messages:?}") };
             assert!(only.ends_with(&format!("spec of '{name}' must equal the fixed value")), "{only}");
         }
     }
 
     #[test]
-    fn a_schema_needs_a_level_and_rules_that_say_something() {
+    fn schema_needs_a_level_and_non_empty_rules() {
         let check = |spec: Json, expected: &[&str]| {
             let mut object = json!({"metadata": {"name": "f"}, "spec": spec});
             FlowSchema.defaults(&mut object);

@@ -3,7 +3,7 @@
 use crate::kinds::check::Check;
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{FLOW_CONTROL, whole};
+use crate::kinds::without_effect::{FLOW_CONTROL, object_warning};
 use crate::kinds::{Cluster, Kinds, MetadataChecks, Strategy};
 use crate::object::metadata;
 use crate::request::Subresource;
@@ -25,7 +25,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        whole(object, FLOW_CONTROL)
+        object_warning(object, FLOW_CONTROL)
     }
 
     fn defaults(&self, object: &mut Json) {
@@ -93,15 +93,15 @@ fn errors(object: &Json) -> FieldErrors {
         .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
         .done();
     match name {
-        // How many its requests are taken for is for its administrators to say.
+        // The spec of `exempt` may be changed in its `exempt` field.
         "exempt" if kind != "Exempt" || limited => {
-            errors.push(super::not_fixed(name, spec, " except the 'spec.exempt' field"));
+            errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }
         "catch-all"
             if *spec
                 != json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}}) =>
         {
-            errors.push(super::not_fixed(name, spec, ""));
+            errors.push(super::fixed_spec_error(name, spec, ""));
         }
         _ => {}
     }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_level_is_exempt_and_two_stay_as_they_are() {
+    fn exempt_type_is_reserved_and_mandatory_levels_are_fixed() {
         let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
         let of = |name: &str, spec: Json| {
             let errors = errors(&json!({"metadata": {"name": name}, "spec": spec}));

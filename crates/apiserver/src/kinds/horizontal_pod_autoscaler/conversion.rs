@@ -1,4 +1,4 @@
-//! From one version to the other and back. Nothing is lost on the way.
+//! Lossless conversion between `autoscaling/v1` and `autoscaling/v2`.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::read;
 
 const OLD: &str = "autoscaling/v1";
 const NEW: &str = "autoscaling/v2";
-/// The share of its request that a pod is to use where nothing else is asked for.
+/// The default target for CPU utilization, in percent.
 const DEFAULT_SHARE: i64 = 80;
 
 pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// An object of the older version as one of the newer. What an annotation says counts only if all of it can be read.
+/// Converts v1 to v2. An annotation that cannot be read as a whole is ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -29,7 +29,9 @@ pub(super) fn to_new(old: &Json) -> Json {
     if let Some(spec) = new.member("spec") {
         let mut metrics = note(METRICS).and_then(read::metrics).filter(|list| fits("spec", "metrics", list));
         let metrics = metrics.get_or_insert_with(|| json!([]));
-        if let (Some(metrics), Some(share)) = (metrics.as_array_mut(), taken(spec, "targetCPUUtilizationPercentage")) {
+        if let (Some(metrics), Some(share)) =
+            (metrics.as_array_mut(), take_non_null(spec, "targetCPUUtilizationPercentage"))
+        {
             metrics.push(cpu("target", json!({"type": "Utilization", "averageUtilization": share})));
         }
         if metrics.is_empty() {
@@ -38,13 +40,13 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // It is stored as it would be had it come in the newer version.
+            // Fills the defaults, as for an object that is created in v2.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
     }
     if let Some(status) = new.member("status") {
-        let share = taken(status, "currentCPUUtilizationPercentage");
+        let share = take_non_null(status, "currentCPUUtilizationPercentage");
         let current = note(CURRENT_METRICS).and_then(read::current_metrics);
         match current.filter(|list| fits("status", "currentMetrics", list)) {
             Some(current) => status.set("currentMetrics", current),
@@ -63,7 +65,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// An object of the newer version as one of the older: what that has no field for goes into annotations.
+/// Converts v2 to v1. Fields that v1 lacks become annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -77,7 +79,7 @@ pub(super) fn to_old(new: &Json) -> Json {
         if !others.is_empty() {
             write.push((METRICS, notes::write_metrics(&others)));
         }
-        if let Some(behavior) = taken(spec, "behavior") {
+        if let Some(behavior) = take_non_null(spec, "behavior") {
             write.push((BEHAVIOR, notes::write_behavior(&behavior)));
         }
         spec.unset("metrics");
@@ -109,7 +111,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// The share that a metric asks for, if the older version has a field for it.
+/// Returns the target CPU utilization of a metric, for which v1 has a field.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -118,12 +120,12 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member; none if it was null.
-fn taken(object: &mut Json, key: &str) -> Option<Json> {
+/// Removes a member. Returns `None` if it was null.
+fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Whether a field of the newer version can hold that.
+/// Whether the value has the type of the v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

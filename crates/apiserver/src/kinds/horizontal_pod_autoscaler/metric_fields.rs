@@ -1,23 +1,23 @@
-//! What the two versions call the fields of metrics and of scaling rules.
+//! The field names of metrics and scaling rules in both versions.
 
-/// What a field of the older version holds.
+/// The form of a v1 field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
-    /// Text that is there even if it is empty.
+    /// A string that is always written.
     Text,
-    /// An amount that is there even if it is nothing.
+    /// A quantity that is always written.
     Amount,
-    /// Anything, or nothing at all.
+    /// A value that is omitted if absent.
     Optional,
-    /// What names another object.
+    /// A reference to an object.
     Reference,
     Selector,
 }
 
-/// A field of the older version, where the newer has it, and what it holds.
+/// The v1 name of a field, its v2 JSON pointer and its form.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
-/// The sources of metrics with their fields, in the order of the older version.
+/// The metric sources and their fields, in the order of v1.
 pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     ),
 ];
 
-/// The same for metrics as they are measured.
+/// The sources of current metrics and their fields, in the order of v1.
 pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",

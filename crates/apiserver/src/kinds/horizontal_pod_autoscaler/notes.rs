@@ -1,4 +1,4 @@
-//! The annotations in which the older version keeps what it has no fields for: JSON in the words and the order of its own types.
+//! The annotations in which v1 keeps the fields that it lacks. They contain JSON in the format of v1's own Go types.
 
 use pintle_json::Json;
 
@@ -10,7 +10,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All of them, and two that are no longer written.
+/// All annotations of v1, and two that older versions wrote.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -20,7 +20,7 @@ pub(super) const ALL: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// What an annotation says.
+/// Returns the text of an annotation.
 pub(super) fn text<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
     object.at("/metadata/annotations")?.get(name)?.as_str()
 }
@@ -40,7 +40,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Gives `new` the annotation of `old`, or none.
+/// Restores the annotation of `old` in `new`. Removes it if `old` has none.
 pub(super) fn put_back(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
@@ -70,7 +70,7 @@ pub(super) fn write_conditions(conditions: &[&Json]) -> String {
     array(conditions.iter().map(write))
 }
 
-/// The rules of scaling are written by the names that they have within the server.
+/// Formats scaling rules with the field names of the internal Go types.
 pub(super) fn write_behavior(behavior: &Json) -> String {
     let null = || "null".to_owned();
     let value = |object: &Json, key: &str| object.get(key).map_or_else(null, json);
@@ -116,7 +116,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// A text member, empty if it is absent.
+/// Returns a string member, or the empty string if it is absent.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }
@@ -130,7 +130,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-/// JSON as Go writes it: what could be taken for markup is escaped.
+/// Formats JSON as Go does, with HTML characters escaped.
 fn json(value: &Json) -> String {
     let text = value.to_string();
     let escapes =

@@ -1,4 +1,4 @@
-//! The annotations of the older version, read. None if they make no sense.
+//! Parses the annotations of v1. Returns `None` if they are invalid.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,7 +63,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// The kind of target shows in which values are set. An amount that had to be there though nothing was meant goes.
+/// Infers the type of a target from its values. Removes a zero quantity that v1 had to write.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -79,7 +79,7 @@ fn complete_target(source: &str, target: &mut Json) {
     target.set("type", kind);
 }
 
-/// Sets a value at a pointer, and makes the objects on the way.
+/// Sets a value at a pointer and creates the objects on the path.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
@@ -88,7 +88,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// The members under their other names, whatever the case they are written in. Null ones go.
+/// Renames the members and drops null values. Names are case-insensitive.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

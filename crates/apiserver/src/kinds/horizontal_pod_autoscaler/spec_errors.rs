@@ -1,4 +1,4 @@
-//! The faults of an autoscaler, told by the fields of the newer version.
+//! Validates an autoscaler. Errors use the field names of v2.
 
 use pintle_json::Json;
 use pintle_schema::quantity;
@@ -7,7 +7,7 @@ use crate::kinds::check::Check;
 use crate::kinds::core::pod::container_resource_errors;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
-/// The types of metrics, as messages list them, and where each has its source.
+/// The metric types and their fields, in the order of error messages.
 const METRIC_TYPES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -15,19 +15,19 @@ const METRIC_TYPES: &[(&str, &str)] = &[
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// The order in which sources are looked for.
+/// The sources, in the order of validation.
 const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
-/// The faults of `spec`; `old` is the stored object of an update.
+/// Validates the spec. `old` is the stored object of an update.
 pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // What was let in once may stay.
+    // A target that was accepted before may stay.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -50,7 +50,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// What names another object. `known`: its version is not looked at; `groupless`: it may be of the core group.
+/// Validates a reference. `known` skips the version. `groupless` allows the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -76,7 +76,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // Both the type and what belongs to it are looked at.
+    // kube-apiserver checks the type and its source separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {
@@ -97,7 +97,7 @@ fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
     };
     match kind {
         "object" => {
-            let was_odd = old.is_some_and(has_odd_object);
+            let was_odd = old.is_some_and(has_invalid_object);
             let check = check.inside("describedObject", |object| reference(object, was_odd, true));
             let check = measured(check).inside("target", target);
             need(check, value || average, "averageValue", "must set either a target value or averageValue")
@@ -195,7 +195,7 @@ fn policy(check: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Whether an object that a stored autoscaler measures is of no readable version.
-fn has_odd_object(old: &Json) -> bool {
+/// Whether the stored autoscaler refers to an object with an invalid `apiVersion`.
+fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

@@ -1,12 +1,12 @@
-//! Conversion between the versions of HorizontalPodAutoscaler loses nothing.
+//! Tests of the conversion between the versions of HorizontalPodAutoscaler.
 
 use pintle_json::{Json, json};
 
 use super::{V1, V2, conversion, notes};
 use crate::kinds::Strategy;
 
-/// One of everything that the older version has no field for.
-fn rich() -> Json {
+/// Returns an object with every field that v1 lacks.
+fn full_object() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});
     let mut object = json!({
@@ -41,8 +41,8 @@ fn rich() -> Json {
 }
 
 #[test]
-fn nothing_is_lost_in_the_older_version() {
-    let new = rich();
+fn round_trip_through_v1_is_lossless() {
+    let new = full_object();
     let old = conversion::to_old(&new);
     assert_eq!(conversion::to_new(&old), new);
     assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 7);
@@ -50,8 +50,8 @@ fn nothing_is_lost_in_the_older_version() {
 }
 
 #[test]
-fn what_the_older_version_has_no_field_for_is_an_annotation_in_its_own_words() {
-    let old = conversion::to_old(&rich());
+fn fields_missing_in_v1_become_annotations_in_go_format() {
+    let old = conversion::to_old(&full_object());
     let metrics = concat!(
         r#"[{"type":"Object","object":{"target":{"kind":"Service","name":"s"},"metricName":"m","targetValue":"0","#,
         r#""selector":{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"x","operator":"Exists"}]},"#,
@@ -81,7 +81,7 @@ fn what_the_older_version_has_no_field_for_is_an_annotation_in_its_own_words() {
 }
 
 #[test]
-fn an_annotation_that_cannot_be_read_does_not_count() {
+fn unreadable_annotations_are_ignored_and_removed() {
     for text in ["nonsense", "{}", "[1]", r#"[{"type":5}]"#, r#"[{"type":"Pods","pods":{"metricName":5}}]"#] {
         let mut old =
             json!({"metadata": {"annotations": {(notes::METRICS): text, (notes::BEHAVIOR): text}}, "spec": {}});

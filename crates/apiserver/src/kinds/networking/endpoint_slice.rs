@@ -1,12 +1,12 @@
-//! EndpointSlice, which is of a group of its own.
+//! EndpointSlice, which belongs to the group `discovery.k8s.io`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::network_rules::{
-    PROTOCOLS, domain_errors, ip_errors, is_of_this_server, special_address, strict_ip_errors,
+    PROTOCOLS, domain_errors, ip_errors, is_own_address, special_address, strict_ip_errors,
 };
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy, warnings};
-use crate::object::{differ_outside, doubles};
+use crate::object::{differ_outside, duplicates};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_value_faults, name_errors};
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // These two put right what they are given.
+        // These controllers write addresses in canonical form, whatever they read.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }
@@ -71,7 +71,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// Endpoints that stay as they were are let pass.
+    /// Unchanged endpoints are not validated again.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {
@@ -95,7 +95,7 @@ impl Strategy for EndpointSlice {
         });
         let addresses = object.list("/endpoints").flat_map(|endpoint| endpoint.list("/addresses"));
         let addresses = addresses.filter_map(Json::as_str).map(Into::into);
-        let (ports, addresses) = (table::some(ports.collect()), table::some(addresses.collect()));
+        let (ports, addresses) = (table::first_few(ports.collect()), table::first_few(addresses.collect()));
         vec![row.name(), row.text("/addressType"), unset(ports), unset(addresses), row.age()]
     }
 }
@@ -105,17 +105,17 @@ const ADDRESSES_AT_MOST: usize = 100;
 const PORTS_AT_MOST: usize = 20_000;
 const HINTS_AT_MOST: usize = 8;
 
-/// The faults of the type of the addresses, and of the ports.
+/// Validates the address type and the ports.
 fn port_errors(object: &Json) -> FieldErrors {
     let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
     let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
     if names.len() > PORTS_AT_MOST {
         return check.also([FieldError::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
     }
-    let doubles = doubles(names.iter());
+    let duplicates = duplicates(names.iter());
     let check = check.each("ports", |port, at| {
         port.name("name", NameRule::Label)
-            .refuse(doubles[at], || FieldError::duplicate("name", &names[at].into()))
+            .refuse(duplicates[at], || FieldError::duplicate("name", &names[at].into()))
             .known("protocol", PROTOCOLS)
             .inside("appProtocol", |protocol| protocol.whole_is_qualified())
     });
@@ -132,7 +132,7 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
         let value = endpoint.object();
         let count = value.list("/addresses").count();
         let path = format!("endpoints[{at}].addresses");
-        let others = value.texts("/addresses").enumerate().filter(|(_, address)| !is_of_this_server(object, address));
+        let others = value.texts("/addresses").enumerate().filter(|(_, address)| !is_own_address(object, address));
         endpoint
             .required_because("addresses", "must contain at least 1 address")
             .refuse(count > ADDRESSES_AT_MOST, || FieldError::too_many("addresses", count, ADDRESSES_AT_MOST))
@@ -148,21 +148,21 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
     check.done()
 }
 
-/// For whom an endpoint is meant, each once.
+/// Validates the topology hints of an endpoint.
 fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
     let count = object.list(&format!("/{list}")).count();
     if count > HINTS_AT_MOST {
         return hints.refuse(true, || FieldError::too_many(list, count, HINTS_AT_MOST));
     }
-    let doubles = doubles(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
+    let duplicates = duplicates(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
     hints.each(list, |hint, at| {
         let name = hint.object().text("/name");
         let why = match list {
             "forNodes" => name_errors(NameRule::Subdomain, name, false),
             _ => label_value_faults(name),
         };
-        let hint = hint.refuse(doubles[at], || FieldError::duplicate("name", &name.into()));
+        let hint = hint.refuse(duplicates[at], || FieldError::duplicate("name", &name.into()));
         why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldError::invalid_text("name", name, why)))
     })
 }

@@ -3,7 +3,7 @@
 use crate::failure::Outcome;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::port_name_errors;
-use crate::kinds::network_rules::balanced_address_errors;
+use crate::kinds::network_rules::load_balancer_status_errors;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, MetadataChecks, Strategy, default_class, warnings};
 use crate::request::Subresource;
@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use std::net::IpAddr;
 
-/// Names the class in an old way.
+/// The deprecated annotation for the ingress class.
 const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// Makes an IngressClass the default.
+/// The annotation that marks an IngressClass as the default.
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
@@ -65,7 +65,7 @@ impl Strategy for Ingress {
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
-            Subresource::Status => balanced_address_errors(new, old),
+            Subresource::Status => load_balancer_status_errors(new, old),
             _ => self.validate_create(new),
         }
     }
@@ -118,7 +118,7 @@ impl Strategy for Ingress {
         let class = row.text_or("/spec/ingressClassName", "<none>");
         let hosts = object.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
         let hosts: Vec<String> = hosts.map(Into::into).collect();
-        let hosts = if hosts.is_empty() { "*".into() } else { table::some(hosts) };
+        let hosts = if hosts.is_empty() { "*".into() } else { table::first_few(hosts) };
         let ports = if object.list("/spec/tls").next().is_some() { "80, 443" } else { "80" };
         let addresses = table::ingress_addresses(object);
         vec![row.name(), class, hosts.into(), addresses.into(), ports.into(), row.age()]
@@ -132,7 +132,7 @@ fn class_errors(object: &Json) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
-/// One of the two: a Service by a port of its, or whatever object.
+/// Validates a backend: either a port of a Service, or a reference to any object.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {
@@ -163,7 +163,7 @@ fn backend(check: Check<'_>) -> Check<'_> {
     }
 }
 
-/// Another object, of this namespace or of none.
+/// Validates a reference to an object.
 pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     let group = check.object().get("apiGroup").and_then(Json::as_str);
     let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();
@@ -173,7 +173,7 @@ pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
 }
 
-/// One host, or all that lie directly below one.
+/// Validates a host name or a wildcard.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
     let why = match host.contains('*') {
         true => wildcard_errors(host),
@@ -192,7 +192,7 @@ fn wildcard_errors(host: &str) -> Vec<String> {
     if good && host.len() <= 253 { Vec::new() } else { vec![FORM.to_owned()] }
 }
 
-/// What no path holds that is compared part by part.
+/// Validates a path of the type Exact or Prefix.
 fn path_errors(path: Check<'_>) -> Check<'_> {
     let text = path.object().text("/path");
     let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, subresource| {

@@ -72,7 +72,7 @@ impl Strategy for IngressClass {
     }
 }
 
-/// A controller is called as a path below a domain.
+/// Validates the name of a controller: a domain and a path.
 fn controller_errors(controller: &str) -> FieldErrors {
     const FIELD: &str = "spec.controller";
     let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);

@@ -2,7 +2,7 @@
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{ADDRESSES, whole};
+use crate::kinds::without_effect::{ADDRESSES, object_warning};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
@@ -36,7 +36,7 @@ impl Strategy for IpAddress {
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        whole(object, ADDRESSES)
+        object_warning(object, ADDRESSES)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -2,7 +2,7 @@
 
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::{self, Column, Row};
-use crate::kinds::without_effect::{SERVICE_RANGES, whole};
+use crate::kinds::without_effect::{SERVICE_RANGES, object_warning};
 use crate::kinds::{Cluster, Kinds, Strategy};
 use crate::request::Subresource;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ pub(in crate::kinds) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        whole(object, SERVICE_RANGES)
+        object_warning(object, SERVICE_RANGES)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

@@ -1,10 +1,10 @@
-//! Rules of metadata.
+//! Tests of metadata validation.
 
 use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use super::{errors_of_change, warnings};
+use super::{update_errors, warnings};
 use crate::kinds::{Kind, Kinds, PlainFinalizers, Strategy};
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
@@ -13,8 +13,8 @@ fn kind(group: &str, version: &str, plural: &str) -> Kind {
     Kind::clone(Kinds::builtin().resource(group, version, plural).expect("a built-in kind"))
 }
 
-/// The faults, each as `reason field`.
-fn told(errors: &FieldErrors) -> Vec<String> {
+/// Formats errors as `reason field`.
+fn listed(errors: &FieldErrors) -> Vec<String> {
     errors
         .clone()
         .into_iter()
@@ -25,11 +25,11 @@ fn told(errors: &FieldErrors) -> Vec<String> {
 #[track_caller]
 fn check_new(value: Json, expected: &[&str]) {
     let object = json!({"metadata": value});
-    assert_eq!(told(&super::errors(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
+    assert_eq!(listed(&super::errors(&kind("", "v1", "configmaps"), &object)), expected, "{value}");
 }
 
 #[test]
-fn the_metadata_of_a_new_object_are_checked_once() {
+fn metadata_of_a_new_object_is_validated_once() {
     for (value, expected) in [
         (json!({"name": "a"}), vec![]),
         (json!({}), vec!["Required metadata.name"]),
@@ -62,7 +62,7 @@ fn the_metadata_of_a_new_object_are_checked_once() {
 fn check_changed(plural: &str, new: Json, old: Json, expected: &[(usize, &str)]) {
     let (group, version) = if plural == "deployments" { ("apps", "v1") } else { ("", "v1") };
     let (after, before) = (json!({"metadata": new}), json!({"metadata": old}));
-    let errors = told(&errors_of_change(&kind(group, version, plural), &after, &before, Subresource::None));
+    let errors = listed(&update_errors(&kind(group, version, plural), &after, &before, Subresource::None));
     let wanted: Vec<String> = expected.iter().flat_map(|(times, error)| vec![(*error).to_owned(); *times]).collect();
     let sorted = |mut errors: Vec<String>| {
         errors.sort();
@@ -72,7 +72,7 @@ fn check_changed(plural: &str, new: Json, old: Json, expected: &[(usize, &str)])
 }
 
 #[test]
-fn the_metadata_of_a_changed_object_are_checked_several_times() {
+fn metadata_of_an_updated_object_is_validated_several_times() {
     let old = json!({"name": "a", "uid": "u", "finalizers": ["x.io/y"]});
     let with = |key: &str, value: Json| {
         let mut new = old.clone();
@@ -112,17 +112,17 @@ fn the_metadata_of_a_changed_object_are_checked_several_times() {
     }
 }
 
-/// The rules of a custom resource, as far as its metadata are concerned.
+/// A strategy that treats finalizers as custom resources do.
 struct Custom;
 
 impl Strategy for Custom {
     fn plain_finalizers(&self) -> PlainFinalizers {
-        PlainFinalizers::WarnedOf
+        PlainFinalizers::Warned
     }
 }
 
 #[test]
-fn an_unqualified_finalizer_of_a_custom_resource_is_warned_of_alone() {
+fn unqualified_custom_resource_finalizer_only_warns() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["plain", "x.io/y"]}});
     let custom = Kind { strategy: Arc::new(Custom), ..kind("", "v1", "configmaps") };
     assert_eq!(super::errors(&custom, &object), FieldErrors::default());

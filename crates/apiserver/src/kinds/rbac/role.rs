@@ -9,7 +9,7 @@ use crate::selector::structured;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 
-/// Role and ClusterRole.
+/// The strategy of Role and ClusterRole.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Role {
     pub(in crate::kinds) namespaced: bool,
@@ -69,7 +69,7 @@ impl Strategy for Role {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let is_narrower = |verb: &&str| verb.starts_with("impersonate:") || verb.starts_with("impersonate-on:");
         let (kind, name) = (object.text("/kind"), metadata::name(object));
-        // There is no end to such verbs: one of them stands for the rest.
+        // A role can have any number of such verbs. One warning is enough.
         let narrower = object.list("/rules").flat_map(|rule| rule.texts("/verbs")).find(is_narrower);
         narrower
             .map(|verb| without_effect(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION))

@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// RoleBinding and ClusterRoleBinding.
+/// The strategy of RoleBinding and ClusterRoleBinding.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct RoleBinding {
     pub(in crate::kinds) namespaced: bool,
@@ -50,7 +50,7 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
-            // Told with the names of the Go fields.
+            // kube-apiserver formats the value with the names of the Go fields.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }
@@ -84,13 +84,13 @@ impl RoleBinding {
     fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
         let kind = subject.object().text("/kind");
         let group = subject.object().text("/apiGroup");
-        let homeless = !self.namespaced && subject.object().text("/namespace").is_empty();
+        let lacks_namespace = !self.namespaced && subject.object().text("/namespace").is_empty();
         let subject = subject.required("name");
         match kind {
             "ServiceAccount" => subject
                 .name("name", NameRule::Subdomain)
                 .refuse(!group.is_empty(), || FieldError::unsupported("apiGroup", &group.into(), &[""]))
-                .refuse(homeless, || FieldError::required("namespace", "")),
+                .refuse(lacks_namespace, || FieldError::required("namespace", "")),
             "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
             other => subject
                 .refuse(true, || FieldError::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),

@@ -3,7 +3,7 @@
 use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
@@ -16,11 +16,11 @@ pub(in crate::kinds) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
-        let asks = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
-        let as_before = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
+        let has_tokens = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
+        let unchanged = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
         let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
                    attributes";
-        match asks && !as_before {
+        match has_tokens && !unchanged {
             true => vec![format!("spec.serviceAccountTokenInSecrets {why}")],
             false => Vec::new(),
         }
@@ -41,14 +41,14 @@ impl Strategy for CsiDriver {
         let odd = object.list("/spec/volumeLifecycleModes").filter(|mode| !modes.iter().any(|known| *mode == known));
         let odd: FieldErrors =
             odd.map(|mode| FieldError::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
-        let doubles = doubles(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
+        let duplicates = duplicates(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
         let tokens = object.has("/spec/serviceAccountTokenInSecrets") && !object.has("/spec/tokenRequests/0");
         let period = object.integer("/spec/nodeAllocatableUpdatePeriodSeconds");
         Check::of(object)
             .known("spec.fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"])
             .each("spec.tokenRequests", |request, at| {
                 let audience = request.object().text("/audience");
-                if doubles[at] {
+                if duplicates[at] {
                     return request.refuse(true, || FieldError::duplicate("audience", &audience.into()));
                 }
                 request
@@ -89,11 +89,11 @@ impl Strategy for CsiDriver {
         let audiences = if audiences.is_empty() { "<unset>".into() } else { audiences.join(",") };
         vec![
             row.name(),
-            row.truth("/spec/attachRequired"),
-            row.truth("/spec/podInfoOnMount"),
-            row.truth("/spec/storageCapacity"),
+            row.boolean("/spec/attachRequired"),
+            row.boolean("/spec/podInfoOnMount"),
+            row.boolean("/spec/storageCapacity"),
             audiences.into(),
-            row.truth("/spec/requiresRepublish"),
+            row.boolean("/spec/requiresRepublish"),
             row.joined("/spec/volumeLifecycleModes"),
             row.age(),
         ]

@@ -4,7 +4,7 @@ use crate::kinds::Strategy;
 use crate::kinds::check::Check;
 use crate::kinds::core::pod::volume_plugins::driver_errors;
 use crate::kinds::table::{self, Column, Row};
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, label_key_faults};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ impl Strategy for CsiNode {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        let doubles = doubles(object.list("/spec/drivers").map(|driver| driver.text("/name")));
+        let duplicates = duplicates(object.list("/spec/drivers").map(|driver| driver.text("/name")));
         let all = Check::of(object).each("spec.drivers", |driver, at| {
             let (name, node) = (driver.object().text("/name"), driver.object().text("/nodeID"));
             let field = driver.path("name");
@@ -32,7 +32,7 @@ impl Strategy for CsiNode {
                 .required("nodeID")
                 .refuse(node.len() > 256, || FieldError::invalid_text("nodeID", node, "must be 256 characters or less"))
                 .not_negative(&["allocatable.count"])
-                .refuse(doubles[at], || FieldError::duplicate("name", &name.into()))
+                .refuse(duplicates[at], || FieldError::duplicate("name", &name.into()))
                 .also(topology_errors(object, at))
         });
         all.done()
@@ -52,7 +52,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// The keys of the labels that say where a driver reaches, told at the driver's own path.
+/// Validates the topology keys of a driver. kube-apiserver reports them at the path of the driver.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

@@ -62,20 +62,20 @@ impl Strategy for StorageClass {
             row.text("/provisioner"),
             row.text("/reclaimPolicy"),
             row.text("/volumeBindingMode"),
-            row.truth("/allowVolumeExpansion"),
+            row.boolean("/allowVolumeExpansion"),
             row.age(),
         ]
     }
 }
 
-/// Faults of the name of what makes volumes.
+/// Validates the name of a provisioner or driver.
 pub(super) fn driver_errors(object: &Json, field: &str) -> FieldErrors {
     let name = object.text(&format!("/{field}")).to_lowercase();
     let why = if name.is_empty() { Vec::new() } else { qualified_name_faults(&name) };
     why.iter().map(|why| FieldError::invalid_text(field, &name, why)).collect()
 }
 
-/// The same of what it is told.
+/// Validates the parameters of a class.
 pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "parameters";
     const MOST: usize = 256 << 10;
@@ -93,10 +93,10 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Where volumes may be: each term names each label once, and says something that no other does.
+/// Validates the topology terms. Keys must be unique in a term, and terms must be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // A real server begins with as many empty terms as there are terms, so an empty one repeats each of them.
+    // kube-apiserver starts with one empty term per given term, so an empty term is a duplicate of each.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

@@ -58,7 +58,7 @@ impl Strategy for VolumeAttachment {
             row.text("/spec/attacher"),
             row.text("/spec/source/persistentVolumeName"),
             row.text("/spec/nodeName"),
-            row.truth("/status/attached"),
+            row.boolean("/status/attached"),
             row.age(),
         ]
     }

@@ -1,13 +1,13 @@
-//! Durations as tables show them, such as `2m1s`.
+//! Durations in tables, such as `2m1s`.
 
 use jiff::Timestamp;
 
-/// How long ago a time is, in one or two units: `119s`, `2m1s`, `3h1m`, `2d`, `2y59d`.
+/// Formats the time since `time` in one or two units: `119s`, `2m1s`, `3h1m`, `2d`, `2y59d`.
 pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// A duration in seconds, in one or two units; `<invalid>` if negative by more than the clocks of two machines may differ.
+/// Formats a number of seconds in one or two units. Returns `<invalid>` below -1, which allows for some clock skew.
 pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

@@ -1,4 +1,4 @@
-//! What the cells of built-in kinds are made of.
+//! Cells of built-in kinds.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -7,10 +7,10 @@ use super::durations;
 use crate::object::text;
 use crate::selector::structured_text;
 
-/// How many of many things a cell shows.
+/// The number of items that a cell shows of a long list.
 const SHOWN: usize = 3;
 
-/// An object of which a row tells.
+/// An object that a row is made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     object: &'a Json,
@@ -30,18 +30,18 @@ impl<'a> Row<'a> {
         self.since("/metadata/creationTimestamp", "<unknown>")
     }
 
-    /// How long ago a time is.
+    /// Formats the time since a timestamp, or returns `unset`.
     pub(crate) fn since(&self, pointer: &str, unset: &str) -> Json {
         let time = self.object.text(pointer).parse::<Timestamp>().ok();
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
-    /// A text; empty if there is none.
+    /// Returns a string, empty if it is absent.
     pub(crate) fn text(&self, pointer: &str) -> Json {
         self.object.text(pointer).into()
     }
 
-    /// A text, or what stands for none.
+    /// Returns a string, or `none` if it is empty.
     pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Json {
         match self.object.text(pointer) {
             "" => none.into(),
@@ -49,7 +49,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Any scalar as a text.
+    /// Formats any scalar, or returns `<none>`.
     pub(crate) fn scalar_or_none(&self, pointer: &str) -> Json {
         match self.object.has(pointer) {
             true => text(self.object.at(pointer)).into(),
@@ -57,31 +57,31 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A whole number; 0 if there is none.
+    /// Returns an integer, 0 if it is absent.
     pub(crate) fn number(&self, pointer: &str) -> Json {
         self.object.integer(pointer).unwrap_or(0).into()
     }
 
-    pub(crate) fn truth(&self, pointer: &str) -> Json {
+    pub(crate) fn boolean(&self, pointer: &str) -> Json {
         (self.object.is_true(pointer)).into()
     }
 
-    /// How many members or items.
+    /// Returns the number of members or items.
     pub(crate) fn size(&self, pointer: &str) -> Json {
         self.object.at(pointer).map_or(0, size).into()
     }
 
-    /// The texts of a list.
+    /// Joins the strings of a list.
     pub(crate) fn joined(&self, pointer: &str) -> Json {
         self.object.texts(pointer).collect::<Vec<_>>().join(",").into()
     }
 
-    /// How many of the replicas are ready.
+    /// Formats the ready and the desired replicas.
     pub(crate) fn ready(&self) -> Json {
         format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
     }
 
-    /// The phase of what is still there when it goes.
+    /// Returns the phase, or `Terminating` for an object that is being deleted.
     pub(crate) fn phase(&self) -> Json {
         match self.object.has("/metadata/deletionTimestamp") {
             true => "Terminating".into(),
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// How many members or items.
+/// Returns the number of members or items.
 pub(crate) fn size(value: &Json) -> usize {
     match value {
         Json::Array(items) => items.len(),
@@ -99,8 +99,8 @@ pub(crate) fn size(value: &Json) -> usize {
     }
 }
 
-/// The first few of many, and how many more.
-pub(crate) fn some(mut items: Vec<String>) -> String {
+/// Joins the first items and appends the number of further ones.
+pub(crate) fn first_few(mut items: Vec<String>) -> String {
     let more = items.len().saturating_sub(SHOWN);
     items.truncate(SHOWN);
     match more {
@@ -110,20 +110,20 @@ pub(crate) fn some(mut items: Vec<String>) -> String {
     }
 }
 
-/// A map of labels as a text.
+/// Formats a map of labels.
 pub(crate) fn labels(labels: Option<&Json>) -> String {
     let labels = labels.and_then(Json::as_object).into_iter().flatten();
     let texts: Vec<_> = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     if texts.is_empty() { "<none>".into() } else { texts.join(",") }
 }
 
-/// A structured selector as a text.
+/// Formats a structured selector.
 pub(crate) fn selector(selector: Option<&Json>) -> String {
     let text = selector.map(structured_text).unwrap_or_default();
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// The names and the images of the containers of a template's spec.
+/// Returns the names and the images of the containers of a pod spec.
 pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     let all = |key: &str| {
         let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));
@@ -132,7 +132,7 @@ pub(crate) fn containers(spec: Option<&Json>) -> (Json, Json) {
     (all("/name"), all("/image"))
 }
 
-/// Where the balancer of a Service or an Ingress is reached.
+/// Returns the ingress addresses in a load balancer status.
 pub(crate) fn ingress_addresses(object: &Json) -> String {
     let addresses = object.list("/status/loadBalancer/ingress").map(|ingress| match ingress.text("/ip") {
         "" => ingress.text("/hostname"),
@@ -141,7 +141,7 @@ pub(crate) fn ingress_addresses(object: &Json) -> String {
     addresses.collect::<Vec<_>>().join(",")
 }
 
-/// Access modes by their abbreviations, in a fixed order.
+/// Abbreviates access modes, in a fixed order.
 pub(crate) fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

@@ -1,4 +1,4 @@
-//! The rows of tables, as kubectl shows them.
+//! Tests of table rows.
 
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -47,7 +47,7 @@ fn durations_have_one_or_two_units() {
 }
 
 #[test]
-fn a_pod_shows_what_its_containers_do() {
+fn pod_row_shows_container_states_and_restarts() {
     let pod = |status: Json| {
         json!({"metadata": {"name": "a", "creationTimestamp": "2024-01-02T02:54:05Z"},
                "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}, "status": status})
@@ -81,7 +81,7 @@ fn a_pod_shows_what_its_containers_do() {
 }
 
 #[test]
-fn other_kinds_show_their_own() {
+fn rows_of_other_kinds_show_their_fields() {
     let at = |mut object: Json| {
         object["metadata"] = json!({"name": "a", "creationTimestamp": NOW});
         object
@@ -140,7 +140,7 @@ fn other_kinds_show_their_own() {
 }
 
 #[test]
-fn every_row_has_as_many_cells_as_its_table_has_columns() {
+fn rows_have_one_cell_per_column() {
     for kind in Kinds::coordinated().kinds().filter(|kind| kind.allows(Verb::List)) {
         for object in [json!({}), json!(null), json!({"metadata": {"name": 1}, "spec": [], "status": "x"})] {
             let count = kind.columns().map_or(0, <[_]>::len);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_json::Json;
 
-/// An address that is not written as it should be. One that is none at all is for validation to tell.
+/// Warns about an IP address that is not in canonical form. Validation reports invalid addresses.
 pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {
     let (address, strict) = lenient(text)?;
     match address {
@@ -19,7 +19,7 @@ pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {
     }
 }
 
-/// A CIDR block that is not written as it should be, or that says more than the block.
+/// Warns about a CIDR block that is not in canonical form or has bits set beyond its prefix.
 pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
     let Some((address, length)) = text.split_once('/') else { return Vec::new() };
     let Some((address, strict)) = lenient(address) else { return Vec::new() };
@@ -31,7 +31,7 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // A block of mapped addresses is written as one of version 4.
+    // IPv4-mapped blocks are shown as IPv4 blocks.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -49,13 +49,13 @@ pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
     found
 }
 
-/// The addresses at which a load balancer is reached.
+/// Warns about the ingress addresses in a load balancer status.
 pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
     let entries = object.list("/status/loadBalancer/ingress").enumerate();
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// An address, and whether it is written without the zeros in front of numbers that older versions took.
+/// Parses an address. Returns whether it is in strict form, without the leading zeros that older versions accepted.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use crate::validate::label_value_faults;
 
-/// Labels of nodes that are no longer set, or soon will not be, and what to use instead.
+/// Deprecated node labels and their replacements.
 const DEPRECATED: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -19,12 +19,12 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Why a label of nodes should not be selected by.
+/// Returns the warning about a deprecated node label.
 pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// The keys of a term that selects nodes, and its values where they are not validated.
+/// Warns about the keys of a node selector term. `values` also checks its values, for terms whose values are not validated.
 pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {
@@ -39,7 +39,7 @@ pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> 
     found
 }
 
-/// The keys of a label selector of nodes.
+/// Warns about the keys of a label selector for nodes.
 pub(in crate::kinds) fn node_selector(selector: &Json, path: &str) -> Vec<String> {
     let mut found = selector_term(selector, path, false);
     for label in selector["matchLabels"].as_object().into_iter().flat_map(|labels| labels.keys()) {

@@ -1,9 +1,9 @@
-//! What a client is warned of, and in which words.
+//! Tests of the warnings and their texts.
 
 use super::*;
 
 #[test]
-fn addresses_are_told_their_canonical_form() {
+fn non_canonical_addresses_cause_warnings() {
     for (text, warning) in [
         ("10.0.0.1", None),
         ("2001:db8::1", None),
@@ -17,7 +17,7 @@ fn addresses_are_told_their_canonical_form() {
 }
 
 #[test]
-fn blocks_are_told_their_canonical_form() {
+fn non_canonical_cidr_blocks_cause_warnings() {
     for (text, warning) in [
         ("10.0.0.0/8", None),
         ("0.0.0.0/0", None),

@@ -1,4 +1,4 @@
-//! Who follows which changes: found by what is followed, not asked one by one.
+//! The followers of one resource, indexed by scope, and their feeds.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use tokio::sync::watch;
 use super::Db;
 use crate::store::{Change, ResourceKey};
 
-/// How many changes a feed takes from the log at once, how many bytes of them, about, and how many it looks at.
-const BATCH: usize = 64;
-const BATCH_BYTES: usize = 1 << 20;
-const FEED_LOOKS: usize = 4096;
+/// How many changes, and about how many bytes of changes, a feed reads from the log at once; and how many it examines.
+const MAX_BATCH: usize = 64;
+const MAX_BATCH_BYTES: usize = 1 << 20;
+const MAX_SCANNED: usize = 4096;
 
-/// What of a resource is followed.
+/// The part of a resource that a feed follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FeedScope {
     All,
     Namespace(String),
     /// One object, by its key.
     Object(String),
-    /// The objects that have, or had until now, this value where their kind has that field of those that can be selected.
+    /// The objects whose selectable field number `at` has or had this value.
     Field {
         at: usize,
         value: String,
@@ -28,7 +28,7 @@ pub(crate) enum FeedScope {
 }
 
 impl FeedScope {
-    fn holds(&self, change: &Change) -> bool {
+    fn contains(&self, change: &Change) -> bool {
         match self {
             Self::All => true,
             Self::Namespace(namespace) => namespace_of(&change.key) == Some(namespace),
@@ -42,36 +42,37 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// The values that a field has now, and has had until now if that was another.
+/// Returns the value of a field after a change and, if different, before it.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// Those who follow something of one resource. A change costs the same however many follow what it is not about.
+/// The followers of one resource, by scope. The cost of a change does not depend on the number of followers of other
+/// scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
-    all: Option<News>,
-    namespaces: HashMap<String, News>,
-    objects: HashMap<String, News>,
-    /// By the place of a field, and then by its value.
-    fields: HashMap<usize, HashMap<String, News>>,
-    /// When there are so many places, those that nobody follows any more are let go.
-    swept_at: usize,
+    all: Option<RecentChanges>,
+    namespaces: HashMap<String, RecentChanges>,
+    objects: HashMap<String, RecentChanges>,
+    /// By the number of the field, and then by its value.
+    fields: HashMap<usize, HashMap<String, RecentChanges>>,
+    /// At this number of scopes, the scopes without followers are removed.
+    sweep_at: usize,
 }
 
-/// The last changes of what somebody follows, by their revisions.
+/// The revisions of the last changes in one scope.
 #[derive(Debug)]
-struct News {
+struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// Every change after this revision is among them.
+    /// All changes in the scope after this revision are in `revisions`.
     dropped: u64,
-    /// The revision of the last.
+    /// Sends the revision of the last change.
     last: watch::Sender<u64>,
 }
 
-impl News {
+impl RecentChanges {
     fn new(now: u64) -> Self {
         Self { revisions: VecDeque::new(), dropped: now, last: watch::Sender::new(now) }
     }
@@ -80,15 +81,15 @@ impl News {
         self.last.receiver_count() > 0
     }
 
-    fn add(&mut self, revision: u64, most: usize) {
+    fn add(&mut self, revision: u64, max: usize) {
         self.revisions.push_back(revision);
-        while self.revisions.len() > most {
+        while self.revisions.len() > max {
             self.dropped = self.revisions.pop_front().unwrap_or(self.dropped);
         }
         self.last.send_replace(revision);
     }
 
-    /// The changes after a revision; none if some of them are no longer known.
+    /// Returns the changes after a revision, or `None` if some of them have been dropped.
     fn since(&self, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let first = self.revisions.partition_point(|change| *change <= revision);
         (revision >= self.dropped).then(|| self.revisions.range(first..).copied())
@@ -96,135 +97,141 @@ impl News {
 }
 
 impl Followers {
-    /// Whoever has the answer follows `scope` from `now` on.
+    /// Follows `scope` from the revision `now` on, as long as the receiver exists.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
-        if self.parts() >= self.swept_at {
+        if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
-            places.for_each(|news| news.retain(|_, news| news.is_followed()));
-            self.swept_at = 64 + 2 * self.parts();
+            places.for_each(|recent| recent.retain(|_, recent| recent.is_followed()));
+            self.sweep_at = 64 + 2 * self.parts();
         }
-        let news = match scope {
-            FeedScope::All => self.all.get_or_insert_with(|| News::new(now)),
-            FeedScope::Namespace(name) => self.namespaces.entry(name.clone()).or_insert_with(|| News::new(now)),
-            FeedScope::Object(key) => self.objects.entry(key.clone()).or_insert_with(|| News::new(now)),
+        let recent = match scope {
+            FeedScope::All => self.all.get_or_insert_with(|| RecentChanges::new(now)),
+            FeedScope::Namespace(name) => {
+                self.namespaces.entry(name.clone()).or_insert_with(|| RecentChanges::new(now))
+            }
+            FeedScope::Object(key) => self.objects.entry(key.clone()).or_insert_with(|| RecentChanges::new(now)),
             FeedScope::Field { at, value } => {
                 let values = self.fields.entry(*at).or_default();
-                values.entry(value.clone()).or_insert_with(|| News::new(now))
+                values.entry(value.clone()).or_insert_with(|| RecentChanges::new(now))
             }
         };
-        news.last.subscribe()
+        recent.last.subscribe()
     }
 
-    /// How many parts of the resource are known to have been followed.
+    /// Returns the number of scopes other than `All`.
     fn parts(&self) -> usize {
         self.namespaces.len() + self.objects.len() + self.fields.values().map(HashMap::len).sum::<usize>()
     }
 
-    /// Tells those whom a change is about. They may lag behind by at most so many.
-    pub(super) fn tell(&mut self, change: &Change, most: usize) {
+    /// Notifies the followers of all scopes that contain the change. Keeps at most `max` revisions for each scope.
+    pub(super) fn notify(&mut self, change: &Change, max: usize) {
         let namespace = namespace_of(&change.key).and_then(|namespace| self.namespaces.get_mut(namespace));
         let object = self.objects.get_mut(&*change.key);
-        for news in self.all.iter_mut().chain(namespace).chain(object) {
-            news.add(change.revision(), most);
+        for recent in self.all.iter_mut().chain(namespace).chain(object) {
+            recent.add(change.revision(), max);
         }
         for (at, values) in &mut self.fields {
             for value in values_of(change, *at) {
-                if let Some(news) = values.get_mut(value) {
-                    news.add(change.revision(), most);
+                if let Some(recent) = values.get_mut(value) {
+                    recent.add(change.revision(), max);
                 }
             }
         }
     }
 
     fn since(&self, scope: &FeedScope, revision: u64) -> Option<impl Iterator<Item = u64>> {
-        let news = match scope {
+        let recent = match scope {
             FeedScope::All => self.all.as_ref(),
             FeedScope::Namespace(name) => self.namespaces.get(name),
             FeedScope::Object(key) => self.objects.get(key),
             FeedScope::Field { at, value } => self.fields.get(at)?.get(value),
         };
-        news?.since(revision)
+        recent?.since(revision)
     }
 }
 
-/// The changes of a part of a resource, read from the log as far as it has come. It keeps none of them alive but those that it is
-/// about to give out, however slowly it is read.
+/// The changes of a part of a resource, read from the log. It owns only the batch that it is about to return, however
+/// slowly it is read.
 #[derive(Debug)]
 pub(crate) struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
-    /// Up to which revision they have been read from the log.
+    /// The last revision that has been read from the log.
     after: u64,
-    /// Whether it has come to the end of the log once. Before, it does not lag: it begins in the past, of which it looks at the
-    /// changes of the whole resource.
+    /// Whether the feed has reached the end of the log once. Before that it cannot lag: it started in the past and
+    /// scans all changes of the resource.
     live: bool,
-    news: watch::Receiver<u64>,
+    last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
 }
 
-/// Why a feed gives out no more.
+/// Why a feed ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// It was read so slowly that changes were lost for it.
+pub(crate) enum FeedEnd {
+    /// The feed was read so slowly that it lost changes.
     TooSlow,
-    /// The resource is no more, or was made anew.
+    /// The resource was removed or renewed.
     Ended,
 }
 
 impl Feed {
-    pub(super) fn new(resource: ResourceKey, scope: FeedScope, after: u64, news: watch::Receiver<u64>) -> Self {
-        Self { resource, scope, after, live: true, news, ready: VecDeque::new() }
+    pub(super) fn new(resource: ResourceKey, scope: FeedScope, after: u64, last: watch::Receiver<u64>) -> Self {
+        Self { resource, scope, after, live: true, last, ready: VecDeque::new() }
     }
 
-    /// The same from an earlier revision on.
+    /// Starts the feed at an earlier revision.
     pub(crate) fn starting_after(mut self, revision: u64) -> Self {
         self.after = revision;
         self.live = false;
         self
     }
 
-    /// The next change. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self, db: &Db) -> Result<Arc<Change>, Over> {
+    /// Waits for the next change.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self, db: &Db) -> Result<Arc<Change>, FeedEnd> {
         loop {
             if let Some(change) = self.ready.pop_front() {
                 return Ok(change);
             }
-            let last = *self.news.borrow_and_update();
+            let last_revision = *self.last.borrow_and_update();
             let ended = self.has_ended();
-            match self.read(db, if ended { last } else { u64::MAX }) {
-                Err(_) if ended => return Err(Over::Ended),
+            match self.read(db, if ended { last_revision } else { u64::MAX }) {
+                Err(_) if ended => return Err(FeedEnd::Ended),
                 Err(over) => return Err(over),
                 Ok(at_end) if at_end && self.ready.is_empty() => {
                     if ended {
-                        return Err(Over::Ended);
+                        return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // If nobody tells any more, there is an end to what is left.
-                    let _ = self.news.changed().await;
+                    // An error means that the sender is gone. The next round then ends the feed.
+                    let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
             }
         }
     }
 
-    /// Whether nothing more will be told of: the resource is no more, or was made anew.
+    /// Whether the resource was removed or renewed, so that no more changes will follow.
     pub(crate) fn has_ended(&self) -> bool {
-        self.news.has_changed().is_err()
+        self.last.has_changed().is_err()
     }
 
-    /// Whether a change may be there already, or the end.
+    /// Whether a change, or the end, may be ready.
     pub(crate) fn has_more(&self) -> bool {
-        !self.ready.is_empty() || self.news.has_changed().unwrap_or(true)
+        !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Takes what comes next from the log, up to that revision; answers whether that is all.
-    fn read(&mut self, db: &Db, last: u64) -> Result<bool, Over> {
+    /// Reads the next batch from the log, up to the revision `last`. Returns whether the feed is at the end.
+    fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {
             let Some(followers) = inner.followers.get(&self.resource) else { return Ok(true) };
-            let unread = followers.since(&self.scope, self.after).ok_or(Over::TooSlow)?;
+            let unread = followers.since(&self.scope, self.after).ok_or(FeedEnd::TooSlow)?;
             for revision in unread.take_while(|revision| *revision <= last) {
-                let change = inner.store.change(&self.resource, revision).ok_or(Over::TooSlow)?;
+                let change = inner.store.change(&self.resource, revision).ok_or(FeedEnd::TooSlow)?;
                 self.after = revision;
                 self.ready.push_back(change.clone());
                 if self.is_full() {
@@ -233,35 +240,35 @@ impl Feed {
             }
             return Ok(true);
         }
-        let changes = inner.store.followed(&self.resource, self.after).ok_or(Over::TooSlow)?;
+        let changes = inner.store.followed(&self.resource, self.after).ok_or(FeedEnd::TooSlow)?;
         for (at, change) in changes.take_while(|change| change.revision() <= last).enumerate() {
-            if self.is_full() || at == FEED_LOOKS {
+            if self.is_full() || at == MAX_SCANNED {
                 return Ok(false);
             }
             self.after = change.revision();
-            if self.scope.holds(change) {
+            if self.scope.contains(change) {
                 self.ready.push_back(change.clone());
             }
         }
-        // Nothing that it follows came between the last change and now.
+        // No change in the scope lies between the last change and the current revision.
         self.after = self.after.max(inner.store.revision());
         Ok(true)
     }
 
     fn is_full(&self) -> bool {
         let bytes: usize = self.ready.iter().map(|change| change.new.weight()).sum();
-        self.ready.len() >= BATCH || bytes > BATCH_BYTES
+        self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Whether all changes up to now have been taken.
+    /// Whether all changes so far have been returned.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
-        let nothing_left = || match self.live {
+        let is_at_end = || match self.live {
             true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),
             false => {
                 let mut left = inner.store.followed(&self.resource, self.after)?;
-                (!left.any(|change| self.scope.holds(change))).then_some(())
+                (!left.any(|change| self.scope.contains(change))).then_some(())
             }
         };
-        self.ready.is_empty() && nothing_left().is_some()
+        self.ready.is_empty() && is_at_end().is_some()
     }
 }

@@ -1,8 +1,8 @@
-//! The objects of another cluster: shown until somebody writes them here.
+//! Mirrors the objects of another cluster, the upstream, for a plan.
 //!
-//! Each object that is known of has a base: what the other cluster has there. With the first write of it here, the base stays as it is,
-//! and what becomes of the object in the other cluster is shown no more; all that is kept of that is that it has moved on. So what was
-//! done here is the difference between the base and the object.
+//! Each known object has a base: its state in the upstream cluster. The first local write freezes the base. After that
+//! the store ignores upstream changes of the object, except that it records that there was one. So the difference
+//! between the base and the object is the result of the local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Change, Draft, Expect, Key, Range, ResourceKey, Stored};
 
-/// What is known of each object of the other cluster.
+/// The known state of each upstream object.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     bases: HashMap<(ResourceKey, Key), Base>,
@@ -19,38 +19,38 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The object there; none where it is absent.
+    /// The upstream object, or `None` if it is absent.
     object: Option<Arc<Stored>>,
-    /// The last version of it that was told of there, its deletion included.
+    /// The last known upstream version of the object, including its deletion.
     at: u64,
-    /// The revision of its first write here.
+    /// The revision of the first local write.
     written: Option<u64>,
-    /// Whether it has changed there since.
+    /// Whether the upstream object has changed since the first local write.
     moved: bool,
 }
 
-/// An object of the other cluster, or that it is absent there.
+/// The state of an object in the upstream cluster, which can be absent.
 #[derive(Debug)]
-pub(crate) struct Shown {
-    /// The version there; 0 where none is known.
+pub(crate) struct UpstreamObject {
+    /// The upstream version, or 0 if it is unknown.
     pub(crate) at: u64,
     pub(crate) object: Option<Draft>,
 }
 
-/// An object that was written here.
+/// An object with local writes.
 #[derive(Clone, Debug)]
-pub(crate) struct WrittenHere {
+pub(crate) struct LocalWrite {
     pub(crate) resource: ResourceKey,
-    /// As the other cluster had it then.
+    /// The upstream object before the first local write.
     pub(crate) base: Option<Arc<Stored>>,
-    /// As it is here now.
+    /// The current local object.
     pub(crate) object: Option<Arc<Stored>>,
-    /// Whether it has changed in the other cluster since.
+    /// Whether the upstream object has changed since the first local write.
     pub(crate) moved: bool,
 }
 
 impl Mirror {
-    /// Takes a change for a write. What is shown takes its own changes back.
+    /// Records a change as a local write. The methods that mirror an upstream object clear that mark again.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -58,17 +58,17 @@ impl Mirror {
 }
 
 impl Db {
-    /// Lays the store over another cluster.
+    /// Makes this store a mirror of another cluster.
     pub(crate) fn begin_mirror(&self) {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Whether the store is laid over another cluster.
+    /// Whether this store is a mirror of another cluster.
     pub(crate) fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Whether another cluster decides what becomes of the object: nobody has written it here.
+    /// Whether the upstream cluster determines the object's state, because it has no local write.
     pub(crate) fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -77,19 +77,19 @@ impl Db {
         })
     }
 
-    /// The object as the other cluster has it, or had it when it was first written here.
+    /// Returns the upstream object, or its state before the first local write.
     pub(crate) fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
-    /// All objects that were written here, in the order of their first writes.
-    pub(crate) fn written_here(&self) -> Vec<WrittenHere> {
+    /// Returns all objects with local writes, in the order of their first writes.
+    pub(crate) fn local_writes(&self) -> Vec<LocalWrite> {
         let inner = self.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
         let mut written: Vec<_> = bases.filter_map(|(place, base)| Some((base.written?, place, base))).collect();
         written.sort_by_key(|(revision, ..)| *revision);
-        let of = |(_, (resource, key), base): (u64, &(ResourceKey, Key), &Base)| WrittenHere {
+        let of = |(_, (resource, key), base): (u64, &(ResourceKey, Key), &Base)| LocalWrite {
             resource: resource.clone(),
             base: base.object.clone(),
             object: inner.store.get(resource, key).cloned(),
@@ -98,26 +98,27 @@ impl Db {
         written.into_iter().map(of).collect()
     }
 
-    /// Shows an object as the other cluster has it, unless it was written here or something newer is known. Where it is followed, those
-    /// who do are told; else it is as if it had always been so.
-    pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: Shown, followed: bool) {
+    /// Stores the state of an upstream object, unless the object has a local write or a newer state is known. If the
+    /// collection is `followed`, its watchers are notified. Otherwise the object appears as if it had always been
+    /// there.
+    pub(crate) fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Those of a range that were not told of are absent in the other cluster at that version.
-    pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, told: &HashSet<String>, at: u64) {
+    /// Stores that all objects of a range that are not `present` were absent in the upstream cluster at version `at`.
+    pub(crate) fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
         let is_gone = |(of, key): &&(ResourceKey, Key)| {
-            of == resource && key.starts_with(range.prefix()) && !told.contains(&**key)
+            of == resource && key.starts_with(range.prefix()) && !present.contains(&**key)
         };
         let gone: Vec<Key> = mirror.bases.keys().filter(is_gone).map(|(_, key)| key.clone()).collect();
         for key in gone {
-            self.show_in(&mut inner, resource, &key, Shown { at, object: None }, true);
+            self.show_in(&mut inner, resource, &key, UpstreamObject { at, object: None }, true);
         }
     }
 
-    fn show_in(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, shown: Shown, followed: bool) {
+    fn show_in(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         let Some(mirror) = &mut inner.mirror else { return };
         let place = (resource.clone(), Key::from(key));
         let base = mirror.bases.entry(place.clone()).or_default();
@@ -129,36 +130,36 @@ impl Db {
             base.moved |= shown.object.is_some() || base.object.is_some();
             return;
         }
-        let there = inner.store.get(resource, key).cloned();
-        let object = match (shown.object, there) {
+        let current = inner.store.get(resource, key).cloned();
+        let object = match (shown.object, current) {
             (None, None) => None,
-            (None, Some(there)) => {
-                self.show_absent(inner, resource, key, &there, followed);
+            (None, Some(current)) => {
+                self.show_absent(inner, resource, key, &current, followed);
                 None
             }
-            (Some(draft), there) => self.show_present(inner, resource, key, shown.at, draft, there, followed),
+            (Some(draft), current) => self.show_present(inner, resource, key, shown.at, draft, current, followed),
         };
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // Of what was never told of there is nothing to know.
+        // An object without a version that is absent needs no entry.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
     }
 
-    fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, there: &Arc<Stored>, followed: bool) {
+    fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // It fails only where the object is not as it was a moment ago, under the same lock.
-            if let Ok(change) = inner.store.remove(now, resource, key, there.revision()) {
-                self.tell(inner, slice::from_ref(&change));
+            // It fails only if the object has changed, which cannot happen under the lock.
+            if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
+                self.notify(inner, slice::from_ref(&change));
             }
             return;
         }
         let revision = inner.store.revision();
         if let Some(change) = inner.store.set(now, resource, key, revision, None) {
-            self.tell_background(inner, change);
+            self.notify_background(inner, change);
         }
     }
 
@@ -170,30 +171,30 @@ impl Db {
         key: &str,
         at: u64,
         draft: Draft,
-        there: Option<Arc<Stored>>,
+        current: Option<Arc<Stored>>,
         followed: bool,
     ) -> Option<Arc<Stored>> {
         let now = self.clock.instant();
-        let expect = there.as_ref().map_or(Expect::Absent, |there| Expect::At(there.revision()));
+        let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // Its own version, unless a write here was given that.
+            // The object keeps its upstream version, unless a local write has used that revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
-            self.tell(inner, slice::from_ref(&change));
+            self.notify(inner, slice::from_ref(&change));
             return Some(change.new.clone());
         }
         let revision = if at > 0 { at } else { inner.store.revision() + 1 };
         let change = inner.store.set(now, resource, key, revision, Some(draft))?;
         let new = change.new.clone();
-        self.tell_background(inner, change);
+        self.notify_background(inner, change);
         Some(new)
     }
 
-    /// Tells the controllers, and nobody else.
-    fn tell_background(&self, inner: &mut Inner, change: Change) {
-        self.show_now(inner);
-        inner.tell_all(&Arc::new(change));
+    /// Notifies the controllers only, not the watchers.
+    fn notify_background(&self, inner: &mut Inner, change: Change) {
+        self.publish(inner);
+        inner.notify_multi(&Arc::new(change));
         self.revision.send_replace(inner.store.revision());
     }
 }

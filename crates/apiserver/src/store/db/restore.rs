@@ -1,4 +1,4 @@
-//! Puts back what a store has held.
+//! Restores the objects of a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,85 +6,87 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::store::{Draft, Expect, Key, ResourceKey, Stored};
 
-/// Where an object is.
-type StoredAt = (ResourceKey, Key);
+/// The place of an object in the store.
+type StoreKey = (ResourceKey, Key);
 
-/// So often what is there is held against what is wanted under no lock. If somebody writes each time, what was written since the last
-/// time is under it.
-const RESTORE_LOOKS: usize = 3;
+/// How often the difference is computed without the lock. If each attempt meets a concurrent write, the last changes
+/// are compared under the lock.
+const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// What is to be done for what is wanted to be there.
+/// The difference between the current and the wanted objects.
 #[derive(Default)]
 struct Difference<'a> {
-    /// What is there with the content that is wanted.
-    same: HashMap<StoredAt, Arc<Stored>>,
-    /// What is there otherwise, and at which revision.
-    wrong: Vec<(StoredAt, u64)>,
-    missing: Vec<&'a StoredAt>,
-    drafts: HashMap<&'a StoredAt, Draft>,
+    /// The current objects that have the wanted content.
+    same: HashMap<StoreKey, Arc<Stored>>,
+    /// The objects to remove, with their revisions: surplus objects, and objects with other content.
+    to_remove: Vec<(StoreKey, u64)>,
+    to_create: Vec<&'a StoreKey>,
+    drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
-    /// other is a write. Answers how many writes that took.
+    /// Replaces all objects by the wanted ones in one step. Removes other objects, keeps objects whose content is the
+    /// same, and writes the rest. Returns the number of writes.
     ///
-    /// It is one step since whoever saw a half of it would act upon that: an owner that is yet to come back is none, and what depends
-    /// on it goes. So the lock is held for as long as its writes take, and for no longer: not for what they are made of, nor for what
-    /// is there already.
-    pub(crate) fn restore(&self, wanted: &BTreeMap<StoredAt, Arc<Stored>>) -> usize {
+    /// It is one step because readers would act on a partial state. For example, the garbage collector would delete the
+    /// dependents of an owner that is not restored yet. The lock is held only for the writes. Encoding and comparing
+    /// run without it, unless concurrent writes keep interfering.
+    pub(crate) fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
-        for _ in 0..RESTORE_LOOKS {
-            let there = self.now();
-            difference.look(self, wanted, there.everything());
+        for _ in 0..OPTIMISTIC_ATTEMPTS {
+            let current = self.now();
+            difference.update(self, wanted, current.everything());
             let mut inner = self.lock();
-            if inner.store.revision() == there.revision() {
-                return self.make_up(&mut inner, difference);
+            if inner.store.revision() == current.revision() {
+                return self.apply_difference(&mut inner, difference);
             }
         }
         let mut inner = self.lock();
-        let there = inner.store.now().everything();
-        difference.look(self, wanted, there);
-        self.make_up(&mut inner, difference)
+        let current = inner.store.now().everything();
+        difference.update(self, wanted, current);
+        self.apply_difference(&mut inner, difference)
     }
 
-    fn make_up(&self, inner: &mut Inner, mut difference: Difference<'_>) -> usize {
+    fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> usize {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // What takes the place of another is another object, and may claim what others let go first.
-        for ((resource, key), revision) in difference.wrong {
+        // An object with other content is removed and created again. The new object may claim values that the removed
+        // ones held.
+        for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
-        for place in difference.missing {
+        for place in difference.to_create {
             let Some(draft) = difference.drafts.remove(place) else { continue };
             let draft = inner.with_free_claims(&place.0, &place.1, Expect::Absent, draft);
             changes.extend(inner.store.put(now, &place.0, &place.1, Expect::Absent, draft));
         }
-        self.tell(inner, &changes);
+        self.notify(inner, &changes);
         changes.len()
     }
 }
 
 impl<'a> Difference<'a> {
-    /// Holds what is there against what is wanted. What was there the last time as well is known.
-    fn look(
+    /// Compares the current objects with the wanted ones. Objects that have not changed since the last call are not
+    /// compared again.
+    fn update(
         &mut self,
         db: &Db,
-        wanted: &'a BTreeMap<StoredAt, Arc<Stored>>,
-        there: impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)>,
+        wanted: &'a BTreeMap<StoreKey, Arc<Stored>>,
+        current: impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)>,
     ) {
         let before = std::mem::take(&mut self.same);
-        self.wrong.clear();
-        for (resource, key, stored) in there {
+        self.to_remove.clear();
+        for (resource, key, stored) in current {
             let place = (resource, key);
             let is_known = || before.get(&place).is_some_and(|known| Arc::ptr_eq(known, &stored));
             match wanted.get(&place) {
                 Some(kept) if is_known() || kept.has_content_of(&stored) => drop(self.same.insert(place, stored)),
-                _ => self.wrong.push((place, stored.revision())),
+                _ => self.to_remove.push((place, stored.revision())),
             }
         }
-        let missing = wanted.iter().filter(|(place, _)| !self.same.contains_key(*place));
-        self.missing = missing.map(|(place, _)| place).collect();
-        for &place in &self.missing {
+        let to_create = wanted.iter().filter(|(place, _)| !self.same.contains_key(*place));
+        self.to_create = to_create.map(|(place, _)| place).collect();
+        for &place in &self.to_create {
             self.drafts.entry(place).or_insert_with(|| {
                 let kept = &wanted[place];
                 let mut value = kept.decode();
@@ -119,12 +121,12 @@ mod tests {
         db
     }
 
-    fn all(db: &Db) -> BTreeMap<StoredAt, Arc<Stored>> {
+    fn all(db: &Db) -> BTreeMap<StoreKey, Arc<Stored>> {
         db.now().everything().map(|(resource, key, stored)| ((resource, key), stored)).collect()
     }
 
     #[test]
-    fn the_bytes_of_what_is_restored_are_made_under_no_lock() {
+    fn restored_objects_are_encoded_without_the_lock() {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         const UNLOCKED: Drafting = |interner, _, object| {
             assert!(RESTORED.get().is_none_or(|db| db.inner.try_lock().is_ok()));
@@ -134,61 +136,61 @@ mod tests {
         let db = RESTORED.get_or_init(|| db);
         let resource = ResourceKey::from("configmaps");
         let wanted = all(db);
-        let [changed, gone] = ["0", "1"].map(|key| db.get(&resource, key).expect("it is there").revision());
+        let [changed, gone] = ["0", "1"].map(|key| db.get(&resource, key).expect("the object exists").revision());
         db.put(&resource, "0", Expect::At(changed), object(7)).expect("as expected");
         db.remove(&resource, "1", gone).expect("as expected");
         assert_eq!((db.restore(&wanted), db.restore(&wanted)), (3, 0));
     }
 
     #[test]
-    fn what_is_written_while_it_is_worked_out_what_to_restore_is_undone_as_well() {
+    fn writes_during_restore_are_undone() {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Each time something is drafted for the restoration, somebody writes.
-        const BUSY_ONE: Drafting = |interner, resource, object| {
+        // Each encoding for the restore causes a concurrent write.
+        const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)
             {
                 let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
                 let key = format!("late-{number}");
                 db.put(&resource.into(), &key, Expect::Absent, json!({"metadata": {"name": key}})).expect("absent");
-                let old = db.get(resource, "5").expect("it is there").revision();
+                let old = db.get(resource, "5").expect("the object exists").revision();
                 db.put(&resource.into(), "5", Expect::At(old), json!({"data": {"k": number}})).expect("as expected");
                 BUSY.store(false, Ordering::Relaxed);
             }
             Draft::new(interner, object, Order::Declared, Vec::new())
         };
-        let db = db(BUSY_ONE, 100);
+        let db = db(WITH_WRITES, 100);
         let wanted = all(&db);
         for gone in 0..3 {
             let key = gone.to_string();
-            let at = db.get("configmaps", &key).expect("it is there").revision();
+            let at = db.get("configmaps", &key).expect("the object exists").revision();
             db.remove(&"configmaps".into(), &key, at).expect("as expected");
         }
         let db = RESTORED.get_or_init(|| db);
         let writes = db.restore(&wanted);
         let late = DRAFTS.load(Ordering::Relaxed);
-        assert_eq!((late, writes), (4, 3 + late + 2), "three are gone, one has changed, and some are new");
-        let texts = |all: BTreeMap<StoredAt, Arc<Stored>>| -> Vec<_> {
+        assert_eq!((late, writes), (4, 3 + late + 2), "three deletions, one change and some creations");
+        let texts = |all: BTreeMap<StoreKey, Arc<Stored>>| -> Vec<_> {
             all.into_iter().map(|(place, stored)| (place, stored.decode()["metadata"]["name"].clone())).collect()
         };
         assert_eq!(texts(all(db)), texts(wanted));
     }
 
     #[test]
-    fn what_claims_the_same_is_restored_without_it_and_may_go() {
+    fn object_with_a_conflicting_claim_is_restored_without_it() {
         const CLAIMING: Drafting =
             |interner, _, object| Draft::new(interner, object, Order::Declared, vec!["address".to_owned()]);
         const PLAIN: Drafting = |interner, _, object| Draft::new(interner, object, Order::Declared, Vec::new());
         let (kept, restored) = (db(PLAIN, 2), db(CLAIMING, 0));
         assert_eq!(restored.restore(&all(&kept)), 2);
         let maps: ResourceKey = "configmaps".into();
-        let at = |name: &str| restored.get(&maps, name).expect("it is there").revision();
+        let at = |name: &str| restored.get(&maps, name).expect("the object exists").revision();
         let going = || json!({"metadata": {"name": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let put = restored.put(&maps, "1", Expect::At(at("1")), going());
         assert!(matches!(put, Err(Refused::Taken)));
-        restored.put_leaving(&maps, "1", at("1"), going()).expect("it is no hindrance");
-        restored.put(&maps, "0", Expect::At(at("0")), object(0)).expect("its claim is its own");
+        restored.put_leaving(&maps, "1", at("1"), going()).expect("an object being deleted needs no claim");
+        restored.put(&maps, "0", Expect::At(at("0")), object(0)).expect("no other object has its claim");
     }
 }

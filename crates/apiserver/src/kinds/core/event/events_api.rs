@@ -1,4 +1,4 @@
-//! Event of `events.k8s.io`: the stored form by other names, and with rules of its own.
+//! Event of `events.k8s.io`: the stored form with other field names and stricter rules.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 
-/// What the two views call one field: in the core group, and in `events.k8s.io`.
+/// The names of renamed fields: in the core group and in `events.k8s.io`.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -109,7 +109,7 @@ impl Strategy for Event {
     }
 }
 
-/// An event of `events.k8s.io` in the form of the core group.
+/// Converts an event of `events.k8s.io` to the stored form.
 fn stored_event(event: &Json) -> Json {
     Event.to_stored(event.clone())
 }
@@ -123,7 +123,7 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// The faults of a new event of `events.k8s.io`, told by the names of the core group.
+/// Validates a new event of `events.k8s.io`. Errors use the field names of the core group.
 fn new_errors(event: &Json) -> FieldErrors {
     let mut found = errors(&stored_event(event), "reportingController");
     found.extend(series_errors(event));
@@ -134,14 +134,14 @@ fn new_errors(event: &Json) -> FieldErrors {
     if !matches!(kind, "Normal" | "Warning") {
         found.push(FieldError::invalid_text("type", "", format!("has invalid value: {kind}")));
     }
-    for (key, told) in [
+    for (key, reported) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
         ("deprecatedSource", "source"),
     ] {
         if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
-            found.push(FieldError::invalid_text(told, "", "needs to be unset"));
+            found.push(FieldError::invalid_text(reported, "", "needs to be unset"));
         }
     }
     found
@@ -159,7 +159,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// What no update of an event of `events.k8s.io` changes, by the names of the core group. Reasons are told twice.
+/// The immutable fields, by their names in the core group. kube-apiserver reports `reason` twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",
@@ -180,6 +180,6 @@ const FIXED_FIELDS: &[&str] = &[
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     let (new, old) = (stored_event(new), stored_event(old));
     let changed = FIXED_FIELDS.iter().filter(|key| new[**key] != old[**key]);
-    let told = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
-    changed.map(|key| FieldError::invalid(told(key), &new[*key], "field is immutable")).collect()
+    let name = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
+    changed.map(|key| FieldError::invalid(name(key), &new[*key], "field is immutable")).collect()
 }

@@ -1,4 +1,4 @@
-//! Validates near to what pods may run, and how they are spread.
+//! Validates affinity and topology spread constraints.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, name_
 
 const WEIGHT: &str = "must be in the range 1-100";
 
-/// The faults of the affinity of a pod.
+/// Validates the affinity of a pod.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let path = format!("{path}.affinity");
     let affinity = &spec["affinity"];
@@ -42,7 +42,7 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// The faults of how pods are spread.
+/// Validates the topology spread constraints of a pod.
 pub(super) fn spread(spec: &Json, path: &str) -> FieldErrors {
     let places = |constraint: &Json| {
         (constraint.text("/topologyKey").to_owned(), constraint.text("/whenUnsatisfiable").to_owned())
@@ -120,7 +120,7 @@ fn pod_term(term: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Keys of labels whose values are taken from the pod itself.
+/// Validates `matchLabelKeys` or `mismatchLabelKeys`.
 fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     let keys = object.texts(&format!("/{list}")).enumerate();
     let path = format!("{path}.{list}");
@@ -138,7 +138,7 @@ fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     }
 }
 
-/// Those that the selector has more than once already.
+/// Reports keys of `matchLabelKeys` that the label selector contains more than once.
 fn double_keys(object: &Json, path: &str) -> FieldErrors {
     let keys: HashMap<&str, usize> = object.texts("/matchLabelKeys").enumerate().map(|(at, key)| (key, at)).collect();
     let mut selected: HashSet<&str> =

@@ -1,4 +1,4 @@
-//! `/binding`: a pod gets its node.
+//! `/binding`: assigns a pod to a node.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::kinds::{Context, GroupResource, Kind, RequestTarget, Strategy};
 use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
 
-/// `v1` Binding: posted to the pod, or to where it says that the pod is.
+/// `v1` Binding. It is posted to the pod's subresource or to the `bindings` of the namespace.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Binding;
 
@@ -20,14 +20,14 @@ impl Strategy for Binding {
         (subresource == Subresource::None).then_some(self)
     }
 
-    fn looks_at(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
+    fn read_kinds(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
         &[("", "Pod")]
     }
 }
 
 impl Posting for Binding {
     fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
-        Arc::new(Kind::of_bodies("", "v1", "Binding"))
+        Arc::new(Kind::body_only("", "v1", "Binding"))
     }
 
     fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
@@ -49,14 +49,14 @@ impl Posting for Binding {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        // As the plugin of a real server has it: none that is posted elsewhere than to the pod, or says not of what kind its target is.
+        // The topology plugin of kube-apiserver handles only bindings posted to the subresource whose target has the kind Node.
         if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);
         }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), target.namespace.clone());
         let step = PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) };
-        Ok(Task::Steps { steps: vec![step], dry_run, only_as_seen: false })
+        Ok(Task::Steps { steps: vec![step], dry_run, only_if_unchanged: false })
     }
 }
 

@@ -8,11 +8,11 @@ use super::volumes::Volumes;
 use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::kinds::check::Check;
 use crate::kinds::network_rules::PROTOCOLS;
-use crate::object::doubles;
+use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
-/// What an ephemeral container does not have, in the order in which it is told.
+/// The fields that ephemeral containers must not set, in the order of the errors.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// The faults of one container in a list of a spec; `double` if another has its name.
+/// Validates one container of a pod spec. `double` says that another container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,
@@ -81,7 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Only pods are this strict; templates are as they were.
+/// Reports whitespace around an image. kube-apiserver checks this for pods, but not for templates.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
@@ -89,14 +89,14 @@ pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
 }
 
 fn ports(container: &Json, path: &str) -> FieldErrors {
-    let doubles = doubles(container.list("/ports").map(|port| port.text("/name")));
+    let duplicates = duplicates(container.list("/ports").map(|port| port.text("/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
         let name = object.text("/name");
         let (inner, outer) = (object.integer("/containerPort").unwrap_or(0), object.integer("/hostPort").unwrap_or(0));
         let in_range = |port: i64| (1..=65535).contains(&port);
         let why = if name.is_empty() { Vec::new() } else { port_name_errors(name) };
-        let double = !name.is_empty() && why.is_empty() && doubles[at];
+        let double = !name.is_empty() && why.is_empty() && duplicates[at];
         let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("name", name, why)));
         port.refuse(double, || FieldError::duplicate("name", &name.into()))
             .refuse(inner == 0, || FieldError::required("containerPort", ""))
@@ -107,7 +107,7 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// When a container starts anew, by itself. Of one that may be a sidecar, rules are not looked at before it says that it is.
+/// Validates restart policy and restart rules. The rules of a possible sidecar are validated only if it has a restart policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

@@ -1,4 +1,4 @@
-//! Warnings about the containers of a pod: resource_amounts, variables and ports.
+//! Warnings about the containers of a pod: resources, variables and ports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,11 +6,11 @@ use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
 
-/// A container with the path that leads to it.
-pub(super) type Placed<'a> = (&'a Json, String);
+/// A container and its path.
+pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// All containers of a pod, in the order in which warnings come. The path ends in a dot, or is empty.
-pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
+/// Returns all containers of a pod, in the order of kube-apiserver's warnings. `path` is empty or ends with a dot.
+pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
         containers.map(move |(at, container)| (container, format!("{path}spec.{key}[{at}]")))
@@ -18,8 +18,8 @@ pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<Placed<'a>> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of).collect()
 }
 
-/// Amounts that are no whole bytes.
-pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
+/// Warns about fractional byte quantities.
+pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for name in ["memory", "ephemeral-storage"] {
         for side in ["limits", "requests"] {
@@ -30,8 +30,8 @@ pub(super) fn amounts((container, path): &Placed<'_>) -> Vec<String> {
     found
 }
 
-/// Variables that are set twice, unless the later one builds on the earlier.
-pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
+/// Warns about variables that are set twice, unless the later value refers to the earlier one.
+pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
         let (name, value) = (variable.text("/name"), variable.text("/value"));
@@ -45,23 +45,23 @@ pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
     found
 }
 
-/// More warnings than these do not fit into the headers of an answer.
+/// More warnings do not fit into the headers of a response.
 const MOST_WARNINGS: usize = 1000;
 
-/// Ports that get in each other's way, in whatever container.
-pub(super) fn ports(containers: &[Placed<'_>]) -> Vec<String> {
-    let mut seen: HashMap<(i64, &str), Seen<'_>> = HashMap::new();
+/// Warns about overlapping ports in all containers.
+pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
+    let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();
     for (port, path) in each_port(containers) {
         if found.len() > MOST_WARNINGS {
             break;
         }
         if !port.host_ip.is_empty() && port.host == 0 {
-            found.push(format!("{path}: hostIP set without hostPort: {}", port.as_go_prints_it()));
+            found.push(format!("{path}: hostIP set without hostPort: {}", port.to_go_string()));
         }
         let others = seen.entry((port.inner, port.protocol)).or_default();
         let room = MOST_WARNINGS.saturating_sub(found.len());
-        for (other, at) in others.in_the_way_of(&port).into_iter().take(room).map(|at| &others.all[at]) {
+        for (other, at) in others.overlapping(&port).into_iter().take(room).map(|at| &others.all[at]) {
             found.extend(port.overlap(other).map(|how| format!("{path}: {how} port definition with {at}")));
         }
         others.add(port, path);
@@ -69,21 +69,21 @@ pub(super) fn ports(containers: &[Placed<'_>]) -> Vec<String> {
     found
 }
 
-/// Ports of one number and protocol, in a way that finds those which get in another's way without a look at the rest.
+/// Ports with the same number and protocol, indexed to find overlaps without a scan.
 #[derive(Default)]
-struct Seen<'a> {
+struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
     by_host: BTreeMap<(i64, &'a str), Vec<usize>>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SeenPorts<'a> {
     fn add(&mut self, port: Port<'a>, path: String) {
         self.by_host.entry((port.host, port.host_ip)).or_default().push(self.all.len());
         self.all.push((port, path));
     }
 
-    /// The places of those that overlap with it, in order; not all, if there are more than can be told.
-    fn in_the_way_of(&self, port: &Port<'a>) -> Vec<usize> {
+    /// Returns the indexes of ports that may overlap with `port`, in order. It can omit some beyond `MOST_WARNINGS`.
+    fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MOST_WARNINGS)).collect();
         }
@@ -108,8 +108,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Names of ports that several have: only the first is found by it.
-pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
+/// Warns about port names that several ports have, because a lookup by name finds only the first.
+pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
     for (Port { name, .. }, path) in each_port(containers).filter(|(port, _)| !port.name.is_empty()) {
@@ -124,7 +124,7 @@ pub(super) fn port_names(containers: &[Placed<'_>]) -> Vec<String> {
     found
 }
 
-fn each_port<'a>(containers: &'a [Placed<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
+fn each_port<'a>(containers: &'a [ContainerAt<'a>]) -> impl Iterator<Item = (Port<'a>, String)> {
     containers.iter().flat_map(|(container, path)| {
         container.list("/ports").enumerate().map(move |(at, port)| (Port::read(port), format!("{path}.ports[{at}]")))
     })
@@ -149,7 +149,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// How this port meets another with the same number and protocol, if that is worth a word.
+    /// Classifies the overlap with another port of the same number and protocol. `None` means no warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),
@@ -161,7 +161,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    fn as_go_prints_it(&self) -> String {
+    fn to_go_string(&self) -> String {
         let Self { name, inner, protocol, host, host_ip } = self;
         format!("{{Name:{name} HostPort:{host} ContainerPort:{inner} Protocol:{protocol} HostIP:{host_ip}}}")
     }

@@ -1,15 +1,14 @@
-//! Fills in the defaults of pods, pod templates and volume claims.
+//! Defaults of pods, pod templates and volume claims.
 
 use std::sync::LazyLock;
 
 use pintle_json::{Json, Map, json};
 use regex::Regex;
 
+use super::feature_gates::drop_gated_fields;
 use super::spec::CONTAINERS;
-use super::unreleased::drop_unreleased;
 use crate::kinds::core::claim_spec;
 
-/// Fills in a Pod.
 pub(super) fn pod(pod: &mut Json) {
     let Some(spec) = pod.member("spec") else { return };
     spec.set_default("enableServiceLinks", true);
@@ -35,7 +34,7 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// A pod on the network of its node has its ports there. Templates leave that to the pods that are made of them.
+/// Copies container ports to host ports, for pods with host networking. Templates leave this to the pods created from them.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();
@@ -43,16 +42,16 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Fills in a template of pods: its metadata are always there.
+/// Sets the defaults of a pod template. The metadata is always present afterwards.
 pub(in crate::kinds) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
-        drop_unreleased(spec);
+        drop_gated_fields(spec);
         pod_spec(spec);
     }
 }
 
-/// Fills in the spec of a pod or of a template.
+/// Sets the defaults of the spec of a pod or a template.
 pub(in crate::kinds) fn pod_spec(spec: &mut Json) {
     spec.set_default("containers", Json::Null);
     for (key, value) in
@@ -147,7 +146,7 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// An image without a tag and a digest is the latest; what is no image is not.
+/// Whether the image has the tag `latest`, or no tag and no digest. False for an invalid reference.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))
@@ -189,7 +188,7 @@ fn fill_volume(volume: &mut Json) {
     }
 }
 
-/// Fills in what storage systems are told, in a volume of a pod or in the spec of one that persists.
+/// Sets the defaults of volume plugins, for a pod volume or the spec of a PersistentVolume.
 pub(in crate::kinds) fn fill_plugins(volume: &mut Json) {
     if let Some(path) = volume.get_mut("hostPath") {
         path.set_default("type", "");

@@ -1,4 +1,4 @@
-//! Validates the variables of a container.
+//! Validates the environment variables of a container.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-/// The fields of a pod that a variable can hold.
+/// The pod fields that a variable can refer to.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -26,13 +26,14 @@ const VARIABLE_FIELDS: &[&str] = &[
 const VARIABLE_SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const TOO_MANY: &str = "may not have more than one field specified at a time";
 
-/// The faults of the variables and of the maps they are taken from.
+/// Validates `env` and `envFrom`.
 pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
         let value_from = &variable.object()["valueFrom"];
-        let check =
-            variable.required("name").refuse(is_odd(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
+        let check = variable
+            .required("name")
+            .refuse(is_invalid_name(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
         if value_from.is_null() {
             return check;
         }
@@ -53,7 +54,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
             1 => None,
             _ => Some(TOO_MANY),
         };
-        from.refuse(is_odd(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
+        from.refuse(is_invalid_name(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
             .also(map(object, "configMapRef", &format!("{list}[{at}]")))
             .also(map(object, "secretRef", &format!("{list}[{at}]")))
             .also(wrong.map(|why| FieldError::invalid_text(list, "", why)))
@@ -61,7 +62,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// The variables that come from files of volumes that are not made for it.
+/// Reports variables with a `fileKeyRef` to a missing volume or to one that is not an emptyDir.
 pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");
@@ -79,7 +80,7 @@ pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path
     all.done()
 }
 
-fn is_odd(name: &str) -> bool {
+fn is_invalid_name(name: &str) -> bool {
     name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
@@ -131,7 +132,7 @@ fn file_key(object: &Json, path: &str) -> FieldErrors {
     let (key, file) = (object.text("/key"), object.text("/path"));
     Check::at(object, path)
         .required("key")
-        .refuse(is_odd(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
+        .refuse(is_invalid_name(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
         .required_name("volumeName", NameRule::Label)
         .required("path")
         .also(file_path::descending(file, &format!("{path}.path")))

@@ -1,4 +1,4 @@
-//! `/eviction`: a pod goes, if its disruption budget lets it.
+//! `/eviction`: deletes a pod if its disruption budget allows it.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(super) struct Eviction;
 
 impl Posting for Eviction {
     fn body(&self, _: &RequestTarget, api_version: &str) -> Arc<Kind> {
-        let kind = Kind::of_bodies("policy", "v1", "Eviction");
-        Arc::new(if api_version == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind })
+        let kind = Kind::body_only("policy", "v1", "Eviction");
+        Arc::new(if api_version == "policy/v1beta1" { kind.with_version("v1beta1") } else { kind })
     }
 
     fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
@@ -37,17 +37,17 @@ impl Posting for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // What spares the budget may be over before the pod goes, unless it has run its course.
-        let mut is_spared = pod.text("/status/phase") == "Pending";
-        if !is_spared && !is_over(&pod) {
+        // A pod that is exempt from its budget can lose the exemption before it is deleted. Finished and terminating pods cannot.
+        let mut is_exempt = pod.text("/status/phase") == "Pending";
+        if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
-                Disruption::Unbudgeted => (),
-                Disruption::Spared => is_spared = true,
+                Disruption::NoBudget => (),
+                Disruption::Exempt => is_exempt = true,
                 Disruption::Charged(step) => steps.push(step),
             }
         }
-        let only_as_seen = is_spared && !is_over(&pod) && options.resource_version.is_none();
-        if only_as_seen {
+        let only_if_unchanged = is_exempt && !is_finished(&pod) && options.resource_version.is_none();
+        if only_if_unchanged {
             options.resource_version = Some(pod.text("/metadata/resourceVersion").to_owned());
         }
         if !metadata::is_deleting(&pod) {
@@ -62,7 +62,7 @@ impl Posting for Eviction {
         }
         let dry_run = options.dry_run;
         steps.push(PostingStep::Delete(options));
-        Ok(Task::Steps { steps, dry_run, only_as_seen })
+        Ok(Task::Steps { steps, dry_run, only_if_unchanged })
     }
 }
 
@@ -76,7 +76,7 @@ fn condition() -> Json {
     })
 }
 
-/// Whether it runs no more, or is about to end, which nothing changes.
-fn is_over(pod: &Json) -> bool {
+/// Whether the pod is finished or terminating, which is final.
+fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

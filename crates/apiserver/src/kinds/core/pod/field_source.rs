@@ -1,4 +1,4 @@
-//! Validates what variables and files tell of the pod itself.
+//! Validates references to fields and resources of the pod itself, as in the downward API.
 
 use pintle_json::Json;
 use pintle_schema::quantity;
@@ -6,7 +6,7 @@ use pintle_schema::quantity;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 
-/// The amounts of a container that can be told.
+/// The container resources that variables and files can refer to.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -16,7 +16,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// What can be told by one way or another; all else is no field of pods.
+/// All pod fields of the downward API, for variables or for files. Other paths are unknown field labels.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -34,7 +34,7 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// A field of the pod, which has to be one of some.
+/// Validates a `fieldRef`, whose path must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// An amount of a container, which is named where there is none of its own.
+/// Validates a `resourceFieldRef`. In volumes, it must name the container.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
@@ -94,7 +94,7 @@ pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldError
         _ if huge => (DIVISORS, "hugepages"),
         _ => (&[], ""),
     };
-    let told = if of == "cpu" { "1m and 1".to_owned() } else { DIVISORS.join(", ") };
+    let supported = if of == "cpu" { "1m and 1".to_owned() } else { DIVISORS.join(", ") };
     let check = Check::at(source, path);
     let check = match () {
         () if of_volume && source.text("/containerName").is_empty() => check.required("containerName"),
@@ -103,7 +103,7 @@ pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldError
     };
     check
         .refuse(!zero && !units.is_empty() && !units.contains(&canonical.as_str()), || {
-            let why = format!("only divisor's values {told} are supported with the {of} resource");
+            let why = format!("only divisor's values {supported} are supported with the {of} resource");
             FieldError::invalid_text("divisor", resource, why)
         })
         .done()

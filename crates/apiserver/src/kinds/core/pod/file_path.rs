@@ -1,17 +1,17 @@
-//! Validates the paths of files in volumes, and the modes of files.
+//! Validates file paths and file modes in volumes.
 
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// No part of the path leads upwards.
+/// Reports `..` in a path.
 pub(in crate::kinds) fn descending(path: &str, field: &str) -> FieldErrors {
     let upwards = path.split('/').any(|part| part == "..");
     upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
-/// The same of a path that is relative.
+/// As [`descending`], and reports an absolute path.
 pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if path.starts_with('/') {
@@ -21,7 +21,7 @@ pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// The same of a path that does not begin as those which a kubelet keeps for itself.
+/// As [`relative`], and reports names that start with `..`, which the kubelet reserves.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {
@@ -30,7 +30,7 @@ pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// The bits of permission that files get.
+/// Validates the permission bits of files.
 pub(super) fn mode<'a>(check: Check<'a>, field: &str) -> Check<'a> {
     check.within(field, 0, 0o777, MODE)
 }

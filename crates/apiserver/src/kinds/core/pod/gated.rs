@@ -1,4 +1,4 @@
-//! What an update of a pod that is gated may change besides: where it may run can be narrowed down.
+//! The additional changes that are allowed to a gated pod: its node constraints may become narrower.
 
 use pintle_json::Json;
 
@@ -6,13 +6,13 @@ use crate::validate::{FieldError, FieldErrors};
 
 const REQUIRED_TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// The faults of a node selector or a node affinity that loses or changes something.
+/// Reports changes that remove or replace a node selector or a required node affinity.
 pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Takes what may be narrowed down out of a spec.
-pub(super) fn forget(spec: &mut Json) {
+/// Removes the fields that a gated pod may change from a spec.
+pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {
         affinity.unset("nodeAffinity");
@@ -46,7 +46,7 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Whether a term has all that it had, at the beginning of its lists. A term that had nothing gets nothing.
+/// Whether the new term starts with all requirements of the old one. An empty term must stay empty.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];
     let had = parts.iter().any(|part| old.list(part).next().is_some());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_pod_may_only_be_narrowed_down() {
+    fn gated_pod_allows_only_narrower_node_constraints() {
         let term = |keys: &[&str]| {
             let expressions: Vec<_> = keys.iter().map(|key| json!({"key": key, "operator": "Exists"})).collect();
             json!({"matchExpressions": expressions})

@@ -1,4 +1,4 @@
-//! Validates the probes of a container and what it does at its start and end.
+//! Validates the probes and lifecycle handlers of a container.
 
 use pintle_json::Json;
 
@@ -10,10 +10,10 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
                       validation is '[-A-Za-z0-9]+')";
 const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
-/// The members of a container that are looked at here, in their order.
+/// The container fields with handlers, in the order of validation.
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
-/// The faults of the probes and of the lifecycle of a container of a pod.
+/// Validates the probes and the lifecycle of a container.
 pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let grace = spec.integer("/terminationGracePeriodSeconds");
     let check = Check::at(container, path).inside("lifecycle", |check| {
@@ -54,7 +54,7 @@ pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     check.done()
 }
 
-/// Containers that end before the others begin have none of these.
+/// Reports handlers of init containers that are not sidecars.
 pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldErrors {
     let there = WITH_HANDLERS.iter().filter(|member| container.has(&format!("/{member}")));
     there.map(|member| FieldError::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()

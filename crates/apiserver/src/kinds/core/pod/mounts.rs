@@ -1,4 +1,4 @@
-//! Validates where a container has its volumes.
+//! Validates the volume mounts and volume devices of a container.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,24 +9,23 @@ use super::volumes::Volumes;
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors};
 
-/// The faults of the mounts and of the devices.
 pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     let mut errors = mounts(container, path, volumes);
     errors.extend(devices(container, path, volumes));
     errors
 }
 
-/// Where each is, by its name.
-fn places<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
+/// Maps names to paths.
+fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }
 
 fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
-    let devices = places(container, "/volumeDevices", "/devicePath");
+    let devices = paths_by_name(container, "/volumeDevices", "/devicePath");
     let device_paths: HashSet<&str> = devices.values().copied().collect();
     let list = format!("{path}.volumeMounts");
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> =
+    let duplicates: Vec<bool> =
         container.list("/volumeMounts").map(|mount| !seen.insert(mount.text("/mountPath"))).collect();
     let all = Check::at(container, path).each("volumeMounts", |mount, at| {
         let object = mount.object();
@@ -36,7 +35,7 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
             .required("name")
             .refuse(!volumes.contains_key(name), || FieldError::not_found("name", name))
             .required("mountPath")
-            .refuse(doubles[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
+            .refuse(duplicates[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
             .refuse(devices.contains_key(name), || {
                 FieldError::invalid_text("name", name, "must not already exist in volumeDevices")
             })
@@ -54,7 +53,8 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// Told at the path of the list.
+/// Validates mount propagation and recursive read-only mounts. kube-apiserver reports these errors at the path of the list, without an
+/// index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;
@@ -80,7 +80,7 @@ fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
 }
 
 fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
-    let mounts = places(container, "/volumeMounts", "/mountPath");
+    let mounts = paths_by_name(container, "/volumeMounts", "/mountPath");
     let mount_paths: HashSet<&str> = mounts.values().copied().collect();
     let (mut errors, mut names, mut seen) = (FieldErrors::default(), HashSet::new(), HashSet::new());
     for (at, device) in container.list("/volumeDevices").enumerate() {

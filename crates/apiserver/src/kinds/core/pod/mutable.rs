@@ -1,10 +1,10 @@
-//! What an update of a pod, or of one of its subresources, may change.
+//! Updates of pods and their subresources: which changes are allowed and how they are validated.
 
 use std::collections::{HashMap, HashSet};
 
 use pintle_json::{Json, json};
 
-use super::{gated, quality, spec};
+use super::{gated, qos, spec};
 use crate::kinds::network_rules::ip_errors;
 use crate::object::{put_back, put_back_all_but};
 use crate::request::Subresource;
@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// The quality of service stays.
+/// Keeps the QoS class of the pod if the new status has none.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// `podIP` fills `podIPs`, and wins over their first; whoever sets one of them sets both.
+/// Synchronizes `podIP` with the first of `podIPs`. `podIP` wins.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -35,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Only the ephemeral containers of the new object count.
+/// Keeps only the ephemeral containers of the new object.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -47,7 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Only the resources of the containers count.
+/// Keeps only the container resources and resize policies of the new object.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -63,7 +63,7 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     }
 }
 
-/// What a Pod may not change.
+/// Validates an update of a pod or one of its subresources.
 pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     match subresource {
         Subresource::None => spec_errors(new, old),
@@ -77,8 +77,8 @@ pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldE
 fn resize_errors(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = spec::pod(new);
     let class = old.text("/status/qosClass");
-    let before = if class.is_empty() { quality::class(old) } else { class };
-    if quality::class(new) != before {
+    let before = if class.is_empty() { qos::class(old) } else { class };
+    if qos::class(new) != before {
         let why = "Pod QOS Class may not change as a result of resizing";
         errors.push(FieldError::invalid_text("spec", new.text("/status/qosClass"), why));
     }
@@ -112,7 +112,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // An image is looked at as what may change, and once more as what every container has.
+        // kube-apiserver validates images twice: as mutable fields and as part of the container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             if image.is_empty() {
@@ -140,7 +140,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // While a pod is gated, where it may run can be narrowed down.
+    // The node constraints of a gated pod may become narrower.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -154,7 +154,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             spec.set(key, Json::Null);
         }
         if is_gated {
-            gated::forget(&mut spec);
+            gated::remove_narrowable(&mut spec);
         }
         spec
     };
@@ -166,7 +166,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// The fault of a deadline that grows, and whether nothing else is looked at then.
+/// Validates a change of the deadline. Returns the error, and whether it ends the validation.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -180,7 +180,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// The items of a list by their names; of several of a name, the first.
+/// Maps names to items. The first item of a name wins.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

@@ -1,4 +1,4 @@
-//! Validates the ports of a pod on its node, its names, and how it finds others.
+//! Validates host ports, DNS settings and host names of a pod.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower 
                            start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                            '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
-/// Ports of the node that are taken twice: by containers that run at once, or by one of those that run one by one.
+/// Reports host ports that are used twice. Init containers run one after another, so each is checked alone.
 pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     let (mut errors, mut taken) = (FieldErrors::default(), HashSet::new());
     let containers = spec.list(&format!("/{key}")).enumerate().filter(|_| key != "ephemeralContainers");
@@ -32,7 +32,7 @@ pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     errors
 }
 
-/// On the network of the node, a port is the same on both sides. A template may leave it out.
+/// Validates that container ports and host ports are equal if the pod uses host networking. A template may omit the host port.
 pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate().filter(|_| spec.is_true("/hostNetwork")) {
@@ -49,7 +49,7 @@ pub(super) fn host_network_ports(spec: &Json, path: &str, required: bool) -> Fie
     errors
 }
 
-/// How names are resolved.
+/// Validates the DNS configuration.
 pub(super) fn resolution(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.dnsConfig");
     let config = &spec["dnsConfig"];
@@ -113,7 +113,6 @@ fn search_errors(search: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// A name of the host that is no name of the pod.
 pub(super) fn hostname_override(spec: &Json, path: &str) -> FieldErrors {
     const FIELD: &str = "hostnameOverride";
     let Some(name) = spec.get(FIELD).and_then(Json::as_str) else { return FieldErrors::default() };
@@ -130,7 +129,6 @@ pub(super) fn hostname_override(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Names that the pod knows by itself.
 pub(super) fn host_aliases(spec: &Json, path: &str) -> FieldErrors {
     let all = Check::at(spec, path).each("hostAliases", |alias, at| {
         let object = alias.object();

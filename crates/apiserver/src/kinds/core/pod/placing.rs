@@ -1,15 +1,15 @@
-//! Validates where pods may run: what they tolerate, and which nodes they select. RuntimeClasses have the same.
+//! Validates the node constraints of pods: tolerations and node selectors. RuntimeClasses have the same fields.
 
 use pintle_json::Json;
 
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors};
 
-/// When terms of affinity are held to.
+/// The fields of required and preferred terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The faults of the tolerations in a part of an object that is at a path.
+/// Validates the tolerations in `part`, whose path is `path`.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
@@ -34,7 +34,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // Those that compare numbers are known, and not to be had yet.
+                // The numeric operators are behind a feature gate that is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],
@@ -46,7 +46,7 @@ pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// The same of the labels that nodes have to have.
+/// Validates a node selector.
 pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in part.members("/nodeSelector") {
@@ -58,7 +58,7 @@ pub(in crate::kinds) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// The same of the terms of which nodes have to meet one; at least one is there.
+/// Validates the terms of a node selector. There must be at least one.
 pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {
@@ -71,7 +71,7 @@ pub(in crate::kinds) fn terms(selector: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// The same of one term; where it is only preferred, any text may be a value.
+/// Validates one term. kube-apiserver does not check the label values of preferred terms.
 pub(super) fn term(term: &Json, path: &str, values_are_checked: bool) -> FieldErrors {
     let all = Check::at(term, path)
         .each("matchExpressions", |check, _| label_requirement(check, values_are_checked))
@@ -103,7 +103,7 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     })
 }
 
-/// Of a field of nodes: there is but their name.
+/// Validates a requirement on a node field. The only field is `metadata.name`.
 fn field_requirement(check: Check<'_>) -> Check<'_> {
     let requirement = check.object();
     let key = requirement.text("/key");

@@ -1,12 +1,12 @@
-//! Warnings about pods and pod templates, in the order of the kube-apiserver.
+//! Warnings about pods and pod templates.
 
 use pintle_json::{Json, json};
 
-use super::container_warnings::{self, Placed};
+use super::container_warnings::{self, ContainerAt};
 use super::placing::{PREFERRED, REQUIRED};
 use super::volume_paths;
 use crate::kinds::warnings::{claim, fractional_bytes, ip, ips, is_annotated, node_label, selector_term};
-use crate::object::doubles;
+use crate::object::duplicates;
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),
@@ -26,7 +26,7 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// A pod, or a template whose path ends in a dot. The order is that of the kube-apiserver.
+/// Returns the warnings for a pod or a template, in the order of kube-apiserver. The path of a template ends with a dot.
 pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -68,7 +68,7 @@ pub(in crate::kinds) fn pod(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// By what labels the pod selects its nodes and their neighbourhood.
+/// Warns about deprecated node labels in node selectors and topology constraints, and about constraints without selectors.
 fn nodes(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     let selector = pod["spec"]["nodeSelector"].as_object();
@@ -94,11 +94,11 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// A volume plugin that is gone, or going, in a volume or in the spec of a PersistentVolume.
+/// Warns about a deprecated volume plugin, in a volume or in the spec of a PersistentVolume.
 pub(in crate::kinds) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message spells this one as Go does.
+    // The message uses the spelling of the Go field.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -117,14 +117,14 @@ fn volumes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Items of lists that should differ, and that apply tells apart by what is the same.
+/// Warns about duplicates in lists that apply merges by key.
 fn repeated(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let texts: Vec<&str> =
             pod.list(&format!("/spec/{list_name}")).map(|item| item.text(&format!("/{key}"))).collect();
-        let doubles = doubles(texts.iter());
-        for (at, text) in texts.iter().enumerate().filter(|(at, _)| doubles[*at]) {
+        let duplicates = duplicates(texts.iter());
+        for (at, text) in texts.iter().enumerate().filter(|(at, _)| duplicates[*at]) {
             found.push(format!("{path}spec.{list_name}[{at}].{key}: duplicate {key} {text:?}"));
         }
     }
@@ -136,20 +136,20 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// An annotation in place of the field of `holder`, which is the pod with its spec, or a container.
+/// Warns about an annotation that replaces the field of `holder`, a pod or a container.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// An annotation in place of the field of a container, unless the profile of the pod says the same.
-fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<String> {
+/// Warns about an annotation that replaces the field of a container, unless the profile of the pod is the same.
+fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));
-    let told = pod.at("/metadata/annotations")?.get(&key)?.as_str()?;
-    let profile = match told.split_once('/') {
-        None if told == "unconfined" => json!({"type": "Unconfined"}),
+    let annotated = pod.at("/metadata/annotations")?.get(&key)?.as_str()?;
+    let profile = match annotated.split_once('/') {
+        None if annotated == "unconfined" => json!({"type": "Unconfined"}),
         Some(("runtime", "default")) => json!({"type": "RuntimeDefault"}),
         Some(("localhost", name)) if !name.is_empty() => json!({"type": "Localhost", "localhostProfile": name}),
         _ => Json::Null,
@@ -159,7 +159,7 @@ fn app_armor(pod: &Json, (container, _): &Placed<'_>, path: &str) -> Option<Stri
     (!same && !container.has(FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Terms that match no pod.
+/// Warns about affinity terms that match no pod.
 fn affinity(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["podAffinity", "podAntiAffinity"] {

@@ -1,9 +1,9 @@
-//! What numbers and names ports have.
+//! Rules for port numbers and port names.
 
-/// Of a number that no port has.
+/// The error for a port number out of range.
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
-/// Why a text does not name a port; as one of a Service's target ports, too.
+/// Returns why a text is not a valid port name. Target ports of Services have the same rule.
 pub(in crate::kinds) fn port_name_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

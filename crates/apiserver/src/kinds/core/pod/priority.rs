@@ -1,4 +1,4 @@
-//! Admission of pods: their priority, their default tolerations, and what their RuntimeClass adds.
+//! Admission of pods: priority, default tolerations and RuntimeClass.
 
 use pintle_json::{Json, json};
 
@@ -7,11 +7,11 @@ use crate::failure::Outcome;
 use crate::kinds::{Context, GroupResource};
 use crate::object::metadata;
 
-/// Those that every cluster has, and what they are worth.
+/// The built-in priority classes and their values.
 pub(in crate::kinds) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Priority by class, the tolerations that keep a pod for a while on a node in trouble, and what its runtime asks for.
+/// Applies the admission plugins Priority, DefaultTolerationSeconds and, for new pods, RuntimeClass.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,

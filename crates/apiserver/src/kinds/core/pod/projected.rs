@@ -1,4 +1,4 @@
-//! Validates the files that volumes make of other objects and of the pod itself.
+//! Validates projected, downward API, secret and config map volumes.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use super::{field_source, file_path};
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors};
 
-/// The fields of a pod that a file can hold.
+/// The pod fields that a file can refer to.
 const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
-/// The keys of an object that become files.
+/// Validates the keys of an object that become files.
 pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");
@@ -23,7 +23,7 @@ pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// A file that tells of the pod.
+/// Validates a file of the downward API.
 pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
     let file = item.text("/path");
     let check = Check::at(item, path).required("path").also(file_path::unreserved(file, &format!("{path}.path")));
@@ -48,7 +48,7 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
     file_path::mode(check, "mode").done()
 }
 
-/// What a projected volume is put together from.
+/// Validates the sources of a projected volume.
 pub(super) fn sources(object: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let mut files = HashSet::new();
@@ -73,15 +73,15 @@ pub(super) fn sources(object: &Json, path: &str) -> FieldErrors {
 
 fn part<'a>(part: &'a Json, kind: &str, volume: &str, path: &str, files: &mut HashSet<&'a str>) -> FieldErrors {
     let check = Check::at(part, path);
-    let mut take = |file: &'a str, told: &str| {
+    let mut take = |file: &'a str, shown: &str| {
         let double = !file.is_empty() && !files.insert(file);
-        double.then(|| FieldError::invalid_text(volume, told, DOUBLE))
+        double.then(|| FieldError::invalid_text(volume, shown, DOUBLE))
     };
     match kind {
         "secret" | "configMap" => {
-            let doubles: Vec<_> =
+            let duplicates: Vec<_> =
                 part.list("/items").filter_map(|item| take(item.text("/path"), part.text("/name"))).collect();
-            check.required("name").also(items(part, path)).also(doubles).done()
+            check.required("name").also(items(part, path)).also(duplicates).done()
         }
         "downwardAPI" => {
             let mut errors = FieldErrors::default();

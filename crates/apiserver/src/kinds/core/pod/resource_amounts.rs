@@ -1,4 +1,4 @@
-//! Validates the amounts of resources that containers and pods ask for.
+//! Validates the resources of containers and pods.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -6,13 +6,13 @@ use std::collections::HashSet;
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-use crate::kinds::amounts_of_resources::{is_extended, is_native, page_error, quantity_errors};
 use crate::kinds::check::Check;
+use crate::kinds::resource_quantities::{is_extended, is_native, page_error, quantity_errors};
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// Standard as well, though no container has them.
-const OF_NAMESPACES: &[&str] = &[
+/// Standard resources that only quotas and limit ranges use.
+const QUOTA_RESOURCES: &[&str] = &[
     "requests.cpu",
     "requests.memory",
     "requests.ephemeral-storage",
@@ -32,21 +32,21 @@ const OF_NAMESPACES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The names of the claims that a pod makes.
+/// The resource claims of a pod.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// As they are told where one is missing.
-    told: OnceCell<String>,
+    /// The list of names for the error about an unknown claim, built on first use.
+    listed: OnceCell<String>,
 }
 
 impl<'a> PodClaims<'a> {
     pub(super) fn of(spec: &'a Json) -> Self {
         let names = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
-        Self { names, told: OnceCell::new() }
+        Self { names, listed: OnceCell::new() }
     }
 
-    fn told(&self) -> &str {
-        self.told.get_or_init(|| {
+    fn listed(&self) -> &str {
+        self.listed.get_or_init(|| {
             let mut names: Vec<&str> = self.names.iter().copied().collect();
             names.sort_unstable();
             if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
@@ -54,7 +54,7 @@ impl<'a> PodClaims<'a> {
     }
 }
 
-/// The faults of what a container asks for, and of how it takes more.
+/// Validates the resources and resize policies of a container.
 pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
     let mut errors = requirements(&container["resources"], &field, resource_errors);
@@ -69,9 +69,9 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
             errors.push(FieldError::duplicate(field.as_str(), &name.into()));
         }
         if !claims.names.contains(name) {
-            errors.tell(|| {
+            errors.add(|| {
                 let mut error = FieldError::not_found(field, name);
-                let known = claims.told();
+                let known = claims.listed();
                 error.message =
                     format!("{}: must be one of the names in pod.spec.resourceClaims{known}", error.message);
                 error
@@ -82,17 +82,17 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
     errors
 }
 
-/// The faults of the claims that a pod makes.
+/// Validates the resource claims of a pod.
 pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
+    let duplicates: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
     let all = Check::at(spec, path).each("resourceClaims", |claim, at| {
         let object = claim.object();
         let name = object.text("/name");
         let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
         claim
             .required("name")
-            .refuse(!name.is_empty() && doubles[at], || FieldError::duplicate("name", &name.into()))
+            .refuse(!name.is_empty() && duplicates[at], || FieldError::duplicate("name", &name.into()))
             .name("name", NameRule::Label)
             .refuse(own && made, || {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
@@ -107,7 +107,7 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// What a pod asks for as a whole.
+/// Validates pod-level resources.
 pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     if !spec.has("/resources") {
         return FieldErrors::default();
@@ -130,7 +130,7 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// What a pod costs beyond its containers.
+/// Validates the overhead of a pod.
 pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
     let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
     amounts
@@ -140,7 +140,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// The faults of amounts that bound what containers use, beyond what one asks for; told at a path.
+/// Validates resource limits outside of containers. `path` is the path of their parent.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -148,7 +148,7 @@ pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// The faults of the name of a resource that containers ask for.
+/// Validates the name of a container resource.
 pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     let mut errors = name_of_resource(field, name);
     let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
@@ -163,10 +163,11 @@ pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     errors
 }
 
-/// Of the name of any resource.
+/// Validates the name of any resource.
 pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
-    let standard = CONTAINER_AMOUNTS.contains(&name) || OF_NAMESPACES.contains(&name) || name.starts_with("hugepages-");
+    let standard =
+        CONTAINER_AMOUNTS.contains(&name) || QUOTA_RESOURCES.contains(&name) || name.starts_with("hugepages-");
     match why.is_empty() && !name.contains('/') && !standard {
         true => {
             let why = "must be a standard resource type or fully qualified";
@@ -190,7 +191,7 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
             let field = format!("{path}.{side}[{name}]");
             errors.extend(amount_errors(&field, name, amount, &names));
             if side == "requests" {
-                errors.extend(against_limit(name, amount, limits, path));
+                errors.extend(limit_error(name, amount, limits, path));
             }
             errors.extend(page_error(&field, name, amount.as_str().unwrap_or_default()));
         }
@@ -204,23 +205,23 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
     errors
 }
 
-fn against_limit(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
+fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
     let exact = !is_native(name) || name.starts_with("hugepages-");
     let amount = amount.as_str().unwrap_or_default();
     let Some(limit) = limits.get(name).and_then(Json::as_str) else {
         let why = "Limit must be set for non overcommitable resources";
         return exact.then(|| FieldError::required(format!("{path}.limits"), why));
     };
-    let (asked, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
+    let (requested, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
     let how = match () {
-        () if exact && asked != most => "equal to",
-        () if asked > most => "less than or equal to",
+        () if exact && requested != most => "equal to",
+        () if requested > most => "less than or equal to",
         () => return None,
     };
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Told at the path of the list, but for a resource that stands twice.
+/// Validates the resize policies. kube-apiserver reports most of these errors at the path of the list. Only duplicates have an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -255,7 +256,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     #[test]
-    fn the_claims_of_a_pod_are_gathered_once_for_all_its_containers() {
+    fn claims_are_collected_once_per_pod() {
         for missing in [false, true] {
             let errors = |count: usize| {
                 let name = |at: usize| if missing { "none".to_owned() } else { format!("c{at}") };
@@ -270,7 +271,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Where each tells of all, there is an end to what is told.
+            // Each error lists all claims, so the limit of errors ends this early.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

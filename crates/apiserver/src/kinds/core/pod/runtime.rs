@@ -1,4 +1,4 @@
-//! What the RuntimeClass of a new pod adds to it: its overhead, and where it may run.
+//! The admission plugin RuntimeClass: sets overhead and node constraints of new pods.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,12 +10,14 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Context, GroupResource};
 use crate::validate::{NameRule, name_errors};
 
-/// Fails where there is no such class, or the pod asks for something else than it says.
+/// Fails if the class does not exist or conflicts with the pod.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
-        Some("") => return Err(unnamed()),
-        Some(name) if !name_errors(NameRule::PathSegment, name, false).is_empty() => return Err(unaskable(name)),
+        Some("") => return Err(empty_name_error()),
+        Some(name) if !name_errors(NameRule::PathSegment, name, false).is_empty() => {
+            return Err(invalid_name_error(name));
+        }
         Some(name) => {
             let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
             let missing = || forbidden(pod, &format!("pod rejected: RuntimeClass {name:?} not found"));
@@ -29,13 +31,13 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     }
 }
 
-/// As a real server says it, which looks for a class without a name.
-fn unnamed() -> Failure {
+/// The error of kube-apiserver for a lookup with an empty name.
+fn empty_name_error() -> Failure {
     Failure::plain(500, "resource name may not be empty")
 }
 
-/// The same for a class that no path can name.
-fn unaskable(name: &str) -> Failure {
+/// The error of kube-apiserver for a lookup with an invalid name.
+fn invalid_name_error(name: &str) -> Failure {
     let why = name_errors(NameRule::PathSegment, name, false).join(" ");
     Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
 }
@@ -63,7 +65,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// What is amounted to, however it is written.
+/// Parses the quantities, so that different spellings compare as equal.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

@@ -1,4 +1,4 @@
-//! Validates as whom pods and containers run, and what keeps them apart.
+//! Validates the security contexts of pods and containers.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const MOST_ID: i64 = i32::MAX as i64;
 const SYSCTL: &str = "must have at most 253 characters and match regex \
                       ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// The faults of the security context of a pod.
+/// Validates the security context of a pod.
 pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     let context = &spec["securityContext"];
     let field = format!("{path}.securityContext");
@@ -37,7 +37,7 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     check.done()
 }
 
-/// The same of a container.
+/// Validates the security context of a container.
 pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> FieldErrors {
     let context = &container["securityContext"];
     if context.is_null() {
@@ -65,7 +65,7 @@ pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> Fi
         .done()
 }
 
-/// What a pod with users of its own may not share with its node.
+/// Reports host namespaces of a pod in a user namespace.
 pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
     if spec.get("hostUsers").and_then(Json::as_bool) != Some(false) {
         return FieldErrors::default();
@@ -155,7 +155,7 @@ fn windows(context: &Json, path: &str) -> FieldErrors {
 
 fn sysctls(context: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
+    let duplicates: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
     let all = Check::at(context, path).each("sysctls", |sysctl, at| {
         let name = sysctl.object().text("/name");
         let part = |part: &str| {
@@ -168,7 +168,7 @@ fn sysctls(context: &Json, path: &str) -> FieldErrors {
         sysctl
             .required("name")
             .refuse(!name.is_empty() && !good, || FieldError::invalid_text("name", name, SYSCTL))
-            .refuse(good && doubles[at], || FieldError::duplicate("name", &name.into()))
+            .refuse(good && duplicates[at], || FieldError::duplicate("name", &name.into()))
     });
     all.done()
 }

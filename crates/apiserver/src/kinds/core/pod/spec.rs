@@ -9,10 +9,10 @@ use super::{SpecOwner, affinity, container, environment, network, placing, resou
 use crate::kinds::check::Check;
 use crate::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults};
 
-/// The kinds of containers, in the order in which they are looked at.
+/// The lists of containers, in the order of validation.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// The faults of a Pod's spec.
+/// Validates a pod, except for most of its metadata.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));
@@ -34,7 +34,7 @@ pub(super) fn pod(pod: &Json) -> FieldErrors {
     errors
 }
 
-/// The faults of a template of pods at a path: of its labels and of its spec.
+/// Validates the metadata and the spec of a pod template.
 pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldErrors {
     let mut errors = template_metadata(template, path);
     errors.extend(spec(&template["spec"], &format!("{path}.spec"), SpecOwner::Template));
@@ -45,7 +45,7 @@ pub(in crate::kinds) fn template(template: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// The faults of the labels and annotations of a template of pods.
+/// Validates the labels and annotations of a pod template.
 pub(in crate::kinds) fn template_metadata(template: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in template.members("/metadata/labels") {
@@ -99,7 +99,7 @@ fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     errors
 }
 
-/// All that is not of volumes and containers.
+/// Validates all fields except volumes and containers.
 fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
     Check::at(spec, path)
         .one_of("restartPolicy", &["Always", "OnFailure", "Never"])
@@ -139,13 +139,13 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
 
 fn gates(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
-    let doubles: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
+    let duplicates: Vec<bool> = spec.list("/schedulingGates").map(|gate| !seen.insert(gate.text("/name"))).collect();
     let all = Check::at(spec, path).each("schedulingGates", |gate, at| {
         let name = gate.object().text("/name");
         let why = label_key_faults(name);
         why.iter()
             .fold(gate, |gate, why| gate.refuse(true, || FieldError::invalid_text("", name, why)))
-            .refuse(doubles[at], || FieldError::duplicate("", &name.into()))
+            .refuse(duplicates[at], || FieldError::duplicate("", &name.into()))
     });
     all.done()
 }

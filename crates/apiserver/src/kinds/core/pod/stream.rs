@@ -1,4 +1,5 @@
-//! What only a kubelet serves of a pod: `log`, `exec`, `attach`, `portforward`. Answered as on a cluster whose nodes have none.
+//! Pod subresources that the kubelet serves: `log`, `exec`, `attach` and `portforward`. The server responds as if all
+//! kubelets were unreachable.
 
 use pintle_json::{Json, json};
 
@@ -9,9 +10,9 @@ use crate::kinds::{Cluster, GroupResource, RequestTarget, Stream, StreamAnswer};
 use crate::request::Subresource;
 use crate::request::query::Query;
 
-/// What is served of that part, if it is such a one.
+/// Returns the stream of a subresource, if it has one.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
-    let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, goes_below: false, answer };
+    let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
         Subresource::Log => Some(Stream { methods: &["GET"], connects: false, ..connect(log_options) }),
         Subresource::Attach => Some(connect(attach_options)),
@@ -52,7 +53,7 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// What `exec` and `attach` have in common.
+/// The shared options of `exec` and `attach`.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {
@@ -66,7 +67,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Answers what is wrong first: no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
+/// Fails with the first problem: missing container, unscheduled pod, missing node or unreachable kubelet. The log of an unscheduled pod is
+/// empty.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -85,7 +87,7 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// A container that is named has to be there; one that is not, the only one.
+/// Fails if the named container does not exist, or if no container is named and the pod has several.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

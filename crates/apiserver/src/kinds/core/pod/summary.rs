@@ -1,4 +1,4 @@
-//! A pod in one line of a table.
+//! The table row of a pod.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,6 @@ pub(super) fn cells(pod: &Json, now: Timestamp) -> Vec<Json> {
     ]
 }
 
-/// A pod in one line.
 struct Summary {
     status: String,
     ready: usize,
@@ -78,7 +77,7 @@ impl Summary {
         summary
     }
 
-    /// Looks at the init containers; answers whether they are still at work.
+    /// Processes the init containers. Returns whether they are still running.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = pod.list("/spec/initContainers").count();
         for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {
@@ -92,7 +91,7 @@ impl Summary {
                 continue;
             }
             self.status = if container.has("/state/terminated") {
-                format!("Init:{}", ending(container))
+                format!("Init:{}", termination_reason(container))
             } else {
                 match container.text("/state/waiting/reason") {
                     "" | "PodInitializing" => format!("Init:{at}/{count}"),
@@ -105,7 +104,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Restarts of init containers count only while those are at work; those of sidecars always do.
+        // Init containers count only during initialization. Sidecars always count.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));
@@ -118,7 +117,7 @@ impl Summary {
             if !waiting.is_empty() {
                 self.status = waiting.into();
             } else if container.has("/state/terminated") {
-                self.status = ending(container);
+                self.status = termination_reason(container);
             } else if container.is_true("/ready") && container.has("/state/running") {
                 running = true;
                 self.ready += 1;
@@ -137,8 +136,8 @@ impl Summary {
     }
 }
 
-/// How a container ended.
-fn ending(container: &Json) -> String {
+/// Returns the reason for which a container terminated.
+fn termination_reason(container: &Json) -> String {
     let part = |key: &str| container.integer(&format!("/state/terminated/{key}")).unwrap_or(0);
     match (container.text("/state/terminated/reason"), part("signal")) {
         ("", 0) => format!("ExitCode:{}", part("exitCode")),

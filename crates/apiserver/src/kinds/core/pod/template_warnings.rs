@@ -1,4 +1,4 @@
-//! Warnings about objects that make pods: their names and their templates.
+//! Warnings about the names and pod templates of workloads.
 
 use pintle_json::Json;
 
@@ -7,7 +7,7 @@ use crate::kinds::warnings::is_new;
 use crate::object::metadata;
 use crate::validate::{NameRule, name_errors};
 
-/// The name of what makes pods, or of a pod: it ends up in host names.
+/// Warns if the name is not a DNS label. Names of pods and workloads become part of host names.
 pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);
@@ -20,27 +20,27 @@ pub(in crate::kinds) fn name(object: &Json, used: &str) -> Vec<String> {
     )]
 }
 
-/// An object that makes pods under its own name, from the template at a pointer.
-pub(in crate::kinds) fn written(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
+/// Returns the warnings for a create or an update of a workload with a pod template at `pointer`.
+pub(in crate::kinds) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
-        None => created(object, pointer),
-        Some(old) => changed(object, old, pointer),
+        None => on_create(object, pointer),
+        Some(old) => on_update(object, old, pointer),
     }
 }
 
-/// A new object that makes pods under its own name, from the template at a pointer.
-pub(in crate::kinds) fn created(object: &Json, pointer: &str) -> Vec<String> {
+/// Returns the warnings for a new workload.
+pub(in crate::kinds) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     let mut found = name(object, "Pod names and hostnames");
     found.extend(of(object, pointer));
     found
 }
 
-/// A changed object with a template. Status and the like are no matter of the template.
-pub(in crate::kinds) fn changed(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
+/// Returns the warnings for an updated workload. There are none if the desired state is unchanged.
+pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
-/// The template at a pointer.
+/// Returns the warnings for the template at `pointer`.
 pub(in crate::kinds) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
     object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()

@@ -1,11 +1,11 @@
-//! What a client is warned of in a Pod, and in which words.
+//! Tests of the warnings about pods.
 
 use pintle_json::{Json, json};
 
 use super::pod_warnings::pod;
 
 #[test]
-fn fields_of_pods_are_warned_of_where_they_stand() {
+fn pod_fields_cause_warnings_with_their_path() {
     for (spec, warning) in [
         (
             json!({"volumes": [{"name": "v", "gitRepo": {}}]}),
@@ -36,7 +36,7 @@ fn fields_of_pods_are_warned_of_where_they_stand() {
 }
 
 #[test]
-fn ports_of_all_containers_may_get_in_each_others_way() {
+fn overlapping_ports_of_all_containers_cause_warnings() {
     let port = |host: i64, ip: &str| json!({"containerPort": 80, "protocol": "TCP", "hostPort": host, "hostIP": ip});
     let warnings = |one, other| {
         pod(&json!({"spec": {"initContainers": [{"ports": [one]}], "containers": [{"ports": [other]}]}}), "")
@@ -59,7 +59,7 @@ fn ports_of_all_containers_may_get_in_each_others_way() {
 }
 
 #[test]
-fn a_variable_may_build_on_an_earlier_one_of_its_name() {
+fn redefined_variable_may_refer_to_the_earlier_one() {
     let warnings = |value: &str| {
         let env = json!([{"name": "A", "value": "x"}, {"name": "A", "value": value}]);
         pod(&json!({"spec": {"containers": [{"env": env}]}}), "").len()
@@ -68,7 +68,7 @@ fn a_variable_may_build_on_an_earlier_one_of_its_name() {
 }
 
 #[test]
-fn files_of_a_volume_that_hide_each_other_are_told() {
+fn overlapping_file_paths_in_a_volume_cause_warnings() {
     let items = json!([{"path": "a"}, {"path": "a/b/"}, {"path": "c"}]);
     let volume = |source: &str, of: Json| json!({"name": "v", source: of});
     let spec = json!({"volumes": [

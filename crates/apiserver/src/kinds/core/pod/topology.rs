@@ -1,4 +1,4 @@
-//! Where in the cluster a pod is, as its labels say once its node is known: by admission of a real server, PodTopologyLabels.
+//! The admission plugin PodTopologyLabels: copies topology labels from the node to the pod.
 
 use pintle_json::Json;
 
@@ -7,7 +7,7 @@ use crate::object::metadata;
 
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
-/// Gives an object the region and the zone of a node, whatever it said of them. Of a node that is not there nothing is known.
+/// Copies the region and zone labels of the node to the object. Does nothing if the node does not exist.
 pub(super) fn label(context: &Context<'_>, node: &str, object: &mut Json) {
     if node.is_empty() {
         return;

@@ -1,10 +1,10 @@
-//! Warnings about files of one volume that hide each other.
+//! Warnings about overlapping file paths in a volume.
 
 use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume, and what it comes from where there may be several.
+/// A file in a volume. `source` is set only in projected volumes.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -20,7 +20,7 @@ impl fmt::Display for File {
     }
 }
 
-/// Files of one volume that take each other's place.
+/// Warns about files of a volume with overlapping paths.
 pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
     let mut found = Vec::new();
     for volume in volumes {
@@ -31,7 +31,7 @@ pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
             ("downwardAPI", "DownwardAPI".to_owned()),
         ] {
             let files = items(volume, &format!("/{source}/items"), "");
-            found.extend(collisions(files).map(|pair| told(name, &described, &pair)));
+            found.extend(collisions(files).map(|pair| warning(name, &described, &pair)));
         }
         let mut files = Vec::new();
         for source in volume.list("/projected/sources") {
@@ -40,21 +40,21 @@ pub(super) fn overlaps(volumes: &[&Json]) -> Vec<String> {
             }
             files.extend(projected(source));
         }
-        found.extend(collisions(files).map(|pair| told(name, "Projected", &pair)));
+        found.extend(collisions(files).map(|pair| warning(name, "Projected", &pair)));
     }
     found
 }
 
-fn told(volume: &str, kind: &str, pair: &str) -> String {
+fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// So many bytes of pairs are told of a volume, about: clients are told of some more than they are shown.
-const MOST_TOLD: usize = 64 << 10;
-/// Among so many pairs those are that are told.
+/// The approximate limit of the pairs of one volume in bytes. Clients show less than this.
+const MOST_BYTES: usize = 64 << 10;
+/// The search stops after about this number of pairs.
 const MOST_PAIRS: usize = 10_000;
 
-/// The pairs of files of which one is, or lies below, the other, in the order of the later ones.
+/// Returns the pairs of files whose paths are equal or nested, ordered by the later file.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -63,7 +63,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // In this order each stands behind those that it lies below, and nothing else between them.
+    // In this order, each path follows its ancestors, with only their other descendants in between.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {
@@ -75,12 +75,12 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
         }
     }
     pairs.sort_unstable();
-    let mut told = 0;
+    let mut bytes = 0;
     let pairs = pairs.into_iter().map(move |(later, earlier)| format!("{} with {}", files[later], files[earlier]));
     pairs.take_while(move |pair| {
-        let is_told = told < MOST_TOLD;
-        told += pair.len();
-        is_told
+        let is_shown = bytes < MOST_BYTES;
+        bytes += pair.len();
+        is_shown
     })
 }
 
@@ -88,7 +88,7 @@ fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
     object.list(pointer).map(|item| File { path: item.text("/path").into(), source: source.into() }).collect()
 }
 
-/// The files of one source of a projected volume.
+/// Returns the files of one source of a projected volume.
 fn projected(source: &Json) -> Vec<File> {
     let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
     let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_of_with_each_before_it_that_it_is_or_lies_below_or_above() {
+    fn nested_and_equal_paths_are_paired_in_file_order() {
         let paths = ["a/b", "c", "a-b", "a/b/", "a", "", "a/b/c"].map(str::to_owned);
         let pairs: Vec<_> = collisions(files(paths)).collect();
         let expected = [("a/b", "a/b"), ("a", "a/b"), ("a", "a/b"), ("a/b/c", "a/b"), ("a/b/c", "a/b"), ("a/b/c", "a")];
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_looked_at_once_each_and_as_many_pairs_told_as_somebody_may_read() {
+    fn collision_search_is_linear_and_bounds_its_output() {
         assert!(is_linear(2_000, |count| {
             assert_eq!(collisions(files((0..count).map(|at| format!("d{}/{at}", at % 7)))).count(), 0);
         }));
         assert!(is_linear(2_000, |count| {
-            let told: usize = collisions(files((0..count).map(|_| "a/b".to_owned()))).map(|pair| pair.len()).sum();
-            assert!((1..MOST_TOLD + 100).contains(&told), "{told}");
+            let bytes: usize = collisions(files((0..count).map(|_| "a/b".to_owned()))).map(|pair| pair.len()).sum();
+            assert!((1..MOST_BYTES + 100).contains(&bytes), "{bytes}");
         }));
     }
 }

@@ -1,4 +1,4 @@
-//! Validates the volumes of storage systems, in a pod and as they persist.
+//! Validates volume plugins, for pod volumes and PersistentVolumes.
 
 use std::sync::LazyLock;
 
@@ -13,8 +13,8 @@ static QUALIFIED: LazyLock<Option<Regex>> =
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// What a plugin needs, in the simplest case: members that may not be empty.
-fn needs(plugin: &str) -> &'static [&'static str] {
+/// Returns the required fields of a plugin.
+fn required_fields(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "nfs" => &["server", "path"],
         "glusterfs" => &["endpoints", "path"],
@@ -34,7 +34,7 @@ fn needs(plugin: &str) -> &'static [&'static str] {
     }
 }
 
-/// The faults of a volume of a pod, whose source is a plugin.
+/// Validates a pod volume whose source is a plugin.
 pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors {
     let object = &volume[plugin];
     let mut errors = errors(object, plugin, path, false);
@@ -48,11 +48,11 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// The faults of what a plugin is told, below a path; `persists` if it is of a PersistentVolume, whose secrets are in some namespace.
+/// Validates the source of a plugin. `path` is its parent. `persists` says that it belongs to a PersistentVolume.
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
-    // Faults in a disk of GCE are told where real servers look for it.
+    // kube-apiserver reports errors of GCE disks under another field name.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
-    let check = needs(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
+    let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
     let check = match plugin {
         "nfs" => check.refuse(!text("path").starts_with('/'), || {
@@ -108,7 +108,7 @@ pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists
     check.done()
 }
 
-/// Faults of the name of a driver.
+/// Validates the name of a CSI driver.
 pub(in crate::kinds) fn driver_errors(name: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if name.is_empty() {
@@ -143,10 +143,10 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     }
 }
 
-/// Why a text is no name of an iSCSI node.
+/// Returns why a text is not the name of an iSCSI node.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // One character, of whatever kind, stands between.
+        // kube-apiserver allows any single character as separator.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

@@ -12,10 +12,10 @@ use crate::validate::{
     FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors,
 };
 
-/// The volumes of a pod without a fault, by their names.
+/// The valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
-/// The sources of volumes, in the order in which they are looked at.
+/// The volume sources, in the order of validation.
 const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -51,7 +51,7 @@ const VOLUME_SOURCES: &[&str] = &[
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// The faults of all volumes, and the volumes that have none.
+/// Returns the errors of all volumes, and the valid volumes.
 pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldErrors, Volumes<'a>) {
     let (mut errors, mut good) = (FieldErrors::default(), Volumes::new());
     let made: HashSet<String> = match owner {
@@ -92,7 +92,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // Two of them are told as a real server spells them.
+        // Some field names are spelled differently in errors of kube-apiserver.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -127,7 +127,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // The items are told at the path of the volume's source, without their index.
+            // kube-apiserver reports errors of items at the path of the source, without an index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }
@@ -144,7 +144,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
     }
 }
 
-/// A path on the node. Volumes of pods and those that persist have the same.
+/// Validates a `hostPath`, for pod volumes and PersistentVolumes.
 pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldErrors {
     let check = Check::at(object, field).required("path");
     match object.text("/path") {
@@ -153,7 +153,7 @@ pub(in crate::kinds) fn host_path(object: &Json, field: &str) -> FieldErrors {
     }
 }
 
-/// The faults of the annotations and labels that a claim of a pod gets.
+/// Validates the labels and annotations of a claim template.
 fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {

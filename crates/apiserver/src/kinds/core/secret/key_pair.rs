@@ -6,8 +6,8 @@ use pintle_json::Json;
 
 use crate::kinds::pem;
 
-/// What is wrong with the certificate and the key of a Secret of type `kubernetes.io/tls`, in the words of Go's TLS library.
-/// What stands in the certificate, and whether the key belongs to it, is not looked at.
+/// Returns what is wrong with the PEM data of a `kubernetes.io/tls` Secret, in the words of Go's TLS library. It does not parse the
+/// certificate and does not check that the key belongs to it.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_pair_is_told_what_it_lacks() {
+    fn missing_certificate_or_key_causes_a_warning() {
         let pem = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n");
         let warning = |certificate: &str, key: &str| {
             let encode = |text: &str| STANDARD.encode(text);

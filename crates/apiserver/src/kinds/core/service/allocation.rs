@@ -1,4 +1,4 @@
-//! The addresses and the node ports of Services: who has which, and who gets one.
+//! Allocation of cluster IPs and node ports to Services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
 const ALLOCATED: &str = "provided port is already allocated";
 const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
-/// The addresses of a Service; a headless one has none.
+/// Returns the cluster IPs of a Service. A headless Service has none.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
     let first = service.at("/spec/clusterIP").into_iter();
     first.chain(service.list("/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
@@ -25,17 +25,18 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
-/// The port at which the nodes tell a load balancer whether they have endpoints.
+/// Returns the port for the health checks of load balancers.
 fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
 
-/// Whether the nodes tell a load balancer whether they have endpoints.
+/// Whether the Service has a port for health checks of load balancers.
 pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that no other Service may have: those that the type of the Service uses.
+/// Returns the cluster IPs and node ports that only this Service may have. Its type decides which it uses. A node port may serve several
+/// protocols of one Service.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -55,8 +56,7 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Gives the Service the addresses and ports that it lacks, and checks those that it asks for and does not have yet. The first that it cannot
-/// get fails the request.
+/// Allocates missing addresses and ports, and checks the new ones that the Service requests. Fails at the first that is not available.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
@@ -75,8 +75,8 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 }
 
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
-    let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *me);
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
             false => OUT_OF_RANGE,
@@ -100,12 +100,12 @@ fn refused(service: &Json, error: FieldError) -> Failure {
 }
 
 fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
-    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *own_key);
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // The first is that of the Service `kubernetes`, which comes back when it is deleted.
+            // 10.0.0.1 belongs to the Service `kubernetes`, which the server recreates after a delete.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -124,7 +124,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // As on a real server, one that is made anew under a name that is there already is told of its address before its name.
+                // kube-apiserver allocates before it checks the name, so a second create of the same Service fails with this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
@@ -134,7 +134,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Whether a Service may have it: the first and the last address of the range are nobody's.
+/// Whether a Service may have the address. The first and the last address of the range are reserved.
 fn is_in_range(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [10, 0, 0, 1..=254])
 }
@@ -144,9 +144,9 @@ fn wants_node_ports(object: &Json) -> bool {
 }
 
 fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
-    let me = format!("{}/{}", metadata::namespace(object), metadata::name(object));
+    let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    let asked: BTreeSet<i64> = node_ports(object).chain(health_check_port(object)).collect();
+    let requested: BTreeSet<i64> = node_ports(object).chain(health_check_port(object)).collect();
     let mut taken = HashMap::new();
     for (at, port) in object.list("/spec/ports").enumerate() {
         let Some(number) = port.integer("/nodePort").filter(|number| *number != 0 && !own.contains(number)) else {
@@ -155,7 +155,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
         let why = match () {
             () if !NODE_PORTS.contains(&number) => OUT_OF_RANGE,
             () if cluster.holder(&node_port_claim(number)).is_some() => ALLOCATED,
-            // Protocols of one port share that of the nodes, other ports do not.
+            // Ports with the same number, of different protocols, can share a node port.
             () if old.is_none() && *taken.entry(number).or_insert(port.integer("/port")) != port.integer("/port") => {
                 ALLOCATED
             }
@@ -167,8 +167,8 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
     if object.text("/spec/type") == "LoadBalancer" && by_hand {
         return Ok(());
     }
-    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
-    let mut free = NODE_PORTS.filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *own_key);
+    let mut free = NODE_PORTS.filter(|number| !requested.contains(number) && is_free(node_port_claim(*number)));
     let Some(spec) = object.member("spec") else { return Ok(()) };
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let mut shared: HashMap<Option<i64>, i64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! The address families of a Service. The cluster has IPv4 alone, as kube-apiserver has with one IPv4 range.
+//! The IP families of a Service. The cluster has only IPv4, as a kube-apiserver with one IPv4 range.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "Singl
 const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
-/// Fills in the policy and the families. Returns what contradicts itself or what this cluster cannot give; then the Service is refused before
-/// anything else of it is validated.
+/// Sets the defaults of policy and families. Returns errors about contradictions and unavailable families. If there are any, the Service is
+/// rejected before the rest of the validation.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
-    if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| keeps_preferring(object, old)) {
+    if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
     }
     let is_headless = object.text("/spec/clusterIP") == "None" && object["spec"]["selector"].is_empty();
@@ -31,7 +31,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
         return errors;
     }
     let errors = match old {
-        Some(old) => released(object, old),
+        Some(old) => release_secondary(object, old),
         None => FieldErrors::default(),
     };
     let errors: FieldErrors = errors.into_iter().chain(too_many_for_one(object)).chain(infer(object)).collect();
@@ -59,15 +59,15 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Whether addresses and families stay as they were under a policy that takes what the cluster has.
-fn keeps_preferring(object: &Json, old: &Json) -> bool {
+/// Whether the policy stays PreferDualStack, and type, addresses and families are unchanged.
+fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let same = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// A second address or family is released by the policy alone, and not by leaving it out.
-fn released(object: &mut Json, old: &Json) -> FieldErrors {
+/// Drops the secondary address and family of a Service that becomes SingleStack. Under other policies, it is an error to omit them.
+fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
     let Some(spec) = object.member("spec") else { return errors };
@@ -99,7 +99,7 @@ fn too_many_for_one(object: &Json) -> FieldErrors {
     .collect()
 }
 
-/// Takes the families from the addresses, where these are there and those are not.
+/// Infers missing families from the addresses.
 fn infer(object: &mut Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
@@ -141,7 +141,7 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// The faults of addresses, families and policy by themselves, of a Service that may have them.
+/// Validates addresses, families and policy of a Service that is not an ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");
@@ -155,7 +155,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     match all.first() {
         None => {}
         Some(_) if first.is_empty() => errors.push(wrong("must be empty when `clusterIP` is not specified")),
-        Some(told) if *told != first => errors.push(wrong("first value must match `clusterIP`")),
+        Some(listed) if *listed != first => errors.push(wrong("first value must match `clusterIP`")),
         Some(_) => {}
     }
     let families: Vec<&str> = object.texts("/spec/ipFamilies").collect();
@@ -201,7 +201,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// The faults of addresses and families that were given once and are other ones now.
+/// Reports changes of addresses and families that are immutable.
 pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if [new, old].iter().any(|service| service.text("/spec/type") == "ExternalName") {
@@ -223,7 +223,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
             |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
-            // Of families the first is told, whichever it is.
+            // kube-apiserver reports changed families at the index 0.
             errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }

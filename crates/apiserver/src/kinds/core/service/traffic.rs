@@ -1,4 +1,4 @@
-//! Validates what a Service says of the traffic from outside and inside of the cluster.
+//! Validates the traffic policies and the load balancer settings of a Service.
 
 use pintle_json::Json;
 
@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, label_key_faults};
 const OF_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 
-/// The faults of its ranges, classes and policies.
+/// Validates source ranges, class and policies.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let kind = spec.text("/type");
@@ -43,7 +43,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Whose load balancer it is.
+/// Validates the load balancer class.
 pub(super) fn class_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "spec.loadBalancerClass";
     let Some(class) = object.at("/spec/loadBalancerClass").and_then(Json::as_str) else {

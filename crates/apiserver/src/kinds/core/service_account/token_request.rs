@@ -1,4 +1,4 @@
-//! `/token`: a token that speaks for the account.
+//! `/token`: issues a token for the service account.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// `authentication.k8s.io/v1` TokenRequest. Nothing of it is kept, so a dry run makes a token too, as on a real server.
+/// `authentication.k8s.io/v1` TokenRequest. It is not stored. As in kube-apiserver, a dry run issues a token, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
 impl Posting for TokenRequest {
     fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
-        Arc::new(Kind::of_bodies(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
+        Arc::new(Kind::body_only(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
     }
 
     fn defaults(&self, sent: &mut Json) {
@@ -90,7 +90,7 @@ fn seconds(request: &Json) -> Outcome<i64> {
     Err(invalid("", FieldError::invalid("spec.expirationSeconds", &seconds.into(), why)))
 }
 
-/// Binds a token to the object that its request names: it dies with that.
+/// Binds the token to the object that the request refers to. The token is invalid once the object is deleted.
 fn bind(context: &Context<'_>, target: &RequestTarget, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

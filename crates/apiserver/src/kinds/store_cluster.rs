@@ -1,4 +1,4 @@
-//! The store, as the rules of kinds look at it.
+//! Implements [`Cluster`] for the store.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn is_read_often(resource: &str) -> bool {
     builtin::of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
 }
 
-/// An object as rules look at it.
+/// Decodes an object. If `often` is set, the store caches the tree.
 fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

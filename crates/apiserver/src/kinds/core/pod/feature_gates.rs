@@ -1,11 +1,11 @@
-//! Takes away what a pod cannot have yet.
+//! Removes pod fields that are behind feature gates.
 
 use pintle_json::Json;
 
 use super::spec::CONTAINERS;
 
-/// What a cluster takes no notice of until its features are switched on is not kept.
-pub(super) fn drop_unreleased(spec: &mut Json) {
+/// Removes fields whose feature gates are off in a real cluster.
+pub(super) fn drop_gated_fields(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {
         for container in spec.items_mut(key) {

@@ -1,10 +1,10 @@
-//! Shares of replicas: a number, or a percentage such as `25%`.
+//! Values that are an integer or a percentage such as `25%`.
 
 use pintle_json::Json;
 
 use crate::validate::{FieldError, FieldErrors};
 
-/// The faults of a share that is negative or no percentage.
+/// Reports a negative number or an invalid percentage.
 pub(super) fn share_errors(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
     let why = match value {
@@ -18,19 +18,19 @@ pub(super) fn share_errors(object: &Json, field: &str) -> Option<FieldError> {
     Some(FieldError::invalid(field, value, why))
 }
 
-/// The fault of a share that is more than all.
-pub(super) fn more_than_all(object: &Json, field: &str) -> Option<FieldError> {
+/// Reports a percentage above 100.
+pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Both of them.
+/// Applies [`share_errors`] and [`above_100_percent`].
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
-    share_errors(object, field).into_iter().chain(more_than_all(object, field)).collect()
+    share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Whether a share is nothing. A text that is neither a percentage nor a number counts as nothing.
-pub(super) fn is_nothing(object: &Json, field: &str) -> bool {
+/// Whether the value is zero or absent. Strings that are not a number or a percentage count as zero.
+pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,
         value => value.as_i64() == Some(0),
@@ -41,7 +41,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// The number of a percentage; one that is too large for Go's `int` is the largest.
+/// Parses a percentage. A number that overflows Go's `int` becomes the maximum.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -55,8 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_number_or_a_percentage() {
-        for (share, wrong, too_much, nothing) in [
+    fn integers_and_percentages_are_validated() {
+        for (share, wrong, too_much, zero) in [
             (json!(0), false, false, true),
             (json!(1), false, false, false),
             (json!(-1), true, false, false),
@@ -70,9 +70,12 @@ mod tests {
             (json!("+5%"), true, false, true),
         ] {
             let object = json!({"a": share});
-            let found =
-                (share_errors(&object, "a").is_some(), more_than_all(&object, "a").is_some(), is_nothing(&object, "a"));
-            assert_eq!(found, (wrong, too_much, nothing), "{share}");
+            let found = (
+                share_errors(&object, "a").is_some(),
+                above_100_percent(&object, "a").is_some(),
+                is_zero(&object, "a"),
+            );
+            assert_eq!(found, (wrong, too_much, zero), "{share}");
         }
     }
 }

@@ -1,25 +1,26 @@
-//! What others serve: the versions that an APIService gives to a Service. This server passes nothing on to them.
+//! API versions that an APIService delegates to a Service. This server does not proxy them.
 
 use pintle_json::{Json, json};
 
 use super::Registry;
 use crate::failure::Failure;
-use crate::kinds::api_service::{RESOURCE, given_away};
+use crate::kinds::api_service::{RESOURCE, delegated_spec};
 use crate::store::Range;
 
 impl Registry {
-    /// 503 where a version is for somebody else to serve.
+    /// Returns a 503 if the version is delegated to a Service.
     pub(crate) fn unavailable(&self, group: &str, version: &str) -> Option<Failure> {
         let unavailable =
             Failure { text: Some("service unavailable\n".into()), ..Failure::plain(503, "service unavailable") };
         let found = self.db.get(RESOURCE, &format!("{version}.{group}"))?;
-        given_away(&found).map(|_| unavailable)
+        delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// What is known of a group of which others serve every version.
-    pub(crate) fn group_elsewhere(&self, group: &str) -> Option<Json> {
+    /// Returns the discovery document of a group whose versions are all delegated.
+    pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
-        let of_group = all.filter_map(|(_, stored)| given_away(&stored)).filter(|spec| spec.text("/group") == group);
+        let of_group =
+            all.filter_map(|(_, stored)| delegated_spec(&stored)).filter(|spec| spec.text("/group") == group);
         let versions = of_group.map(|spec| {
             let version = spec.text("/version");
             json!({"groupVersion": format!("{group}/{version}"), "version": version})

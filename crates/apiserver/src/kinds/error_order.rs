@@ -1,4 +1,4 @@
-//! Faults that a comparison with a real server found missing, or in another order.
+//! Tests of validation errors and their order, as recorded from kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_json::{Json, json};
@@ -10,7 +10,7 @@ const STATEFUL_SETS: (&str, &str, &str) = ("apps", "v1", "statefulsets");
 const VALIDATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
 const MUTATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations");
 
-/// The faults of an update between two defaulted objects, each as `reason field`.
+/// Validates an update between two defaulted objects. `expected` lists the errors as `reason field`.
 #[track_caller]
 fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
@@ -25,7 +25,7 @@ fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expe
 }
 
 #[test]
-fn values_of_label_selectors_are_label_values() {
+fn label_selector_values_must_be_label_values() {
     let selector = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "a b"]}]});
     check_errors(
         ("networking.k8s.io", "v1", "networkpolicies"),
@@ -42,7 +42,7 @@ fn stateful_set(more: Json) -> Json {
 }
 
 #[test]
-fn stateful_set_claims_and_service_name_are_checked_on_creation_only() {
+fn claims_and_service_name_are_validated_only_at_creation() {
     let claim = json!({"metadata": {"name": "d"}, "spec": {"accessModes": ["Often"], "storageClassName": "A"}});
     let object = stateful_set(json!({"serviceName": "A_b", "replicas": -1, "volumeClaimTemplates": [claim]}));
     let claim = |rest: &str| format!("spec.volumeClaimTemplates[0].spec.{rest}");
@@ -73,7 +73,7 @@ fn webhook(more: Json) -> Json {
 }
 
 #[test]
-fn webhook_rules_name_operations_groups_versions_and_resources() {
+fn webhook_rules_need_operations_groups_versions_and_resources() {
     let rules = json!([{}, {"operations": ["CREATE", "*"], "apiGroups": ["*", "a"], "apiVersions": [""],
         "resources": ["pods/*", "pods/status", ""], "scope": "All"}]);
     check_errors(
@@ -95,7 +95,7 @@ fn webhook_rules_name_operations_groups_versions_and_resources() {
 }
 
 #[test]
-fn webhook_fields_are_checked_in_the_order_of_a_real_server() {
+fn webhook_fields_are_validated_in_kube_apiserver_order() {
     let more = json!({"name": "", "reinvocationPolicy": "Often", "sideEffects": "Some",
         "admissionReviewVersions": ["V1", "V1"], "objectSelector": {"matchLabels": {"a": "b c"}},
         "clientConfig": {"url": "http://u@/x?y#z"}});
@@ -140,7 +140,7 @@ fn webhook_names_are_unique() {
 }
 
 #[test]
-fn empty_topology_of_a_storage_class_repeats_each_of_the_terms() {
+fn empty_storage_class_topology_terms_are_duplicates() {
     let object = json!({"provisioner": "p", "allowedTopologies": [{}, {}]});
     let term = |at: usize| format!("Duplicate allowedTopologies[{at}].matchLabelExpressions");
     let expected = [term(0), term(0), term(1), term(1), term(1)];
@@ -149,7 +149,7 @@ fn empty_topology_of_a_storage_class_repeats_each_of_the_terms() {
 }
 
 #[test]
-fn rules_for_new_objects_come_before_what_cannot_change() {
+fn create_and_immutability_errors_are_in_order() {
     let class = |policy: &str| json!({"provisioner": "p", "reclaimPolicy": policy});
     check_update(
         ("storage.k8s.io", "v1", "storageclasses"),
@@ -182,13 +182,13 @@ fn node_affinity_of_a_volume_is_immutable() {
 }
 
 #[test]
-fn taints_of_a_changed_node_are_checked_twice() {
+fn taints_of_an_updated_node_are_validated_twice() {
     let node = json!({"spec": {"taints": [{"key": "a b", "effect": "NoSchedule"}]}});
     check_update(("", "v1", "nodes"), node.clone(), node, &["Invalid metadata.taints[0].key"; 2]);
 }
 
 #[test]
-fn unknown_completion_mode_needs_no_index_for_its_limits() {
+fn unknown_completion_mode_ignores_index_limits() {
     let spec = json!({"completionMode": "Often", "backoffLimitPerIndex": 1, "selector": {},
         "template": template(json!({"restartPolicy": "Never"}))});
     let object = json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": spec}}});
@@ -199,7 +199,7 @@ fn unknown_completion_mode_needs_no_index_for_its_limits() {
 }
 
 #[test]
-fn metadata_of_a_claim_of_a_pod_is_checked() {
+fn metadata_of_ephemeral_volume_claims_is_validated() {
     let claim = json!({"metadata": {"labels": {"a": "b c"}, "annotations": {"a b": ""}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let volumes = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}]);
@@ -214,13 +214,13 @@ fn metadata_of_a_claim_of_a_pod_is_checked() {
 }
 
 #[test]
-fn three_policy_types_are_one_error() {
+fn three_policy_types_cause_one_error() {
     let object = json!({"spec": {"policyTypes": ["Ingress", "Egress", "Other"]}});
     check_errors(("networking.k8s.io", "v1", "networkpolicies"), object, &["Invalid spec.policyTypes"]);
 }
 
 #[test]
-fn ratio_of_a_limit_is_checked_after_the_amounts_of_its_resource() {
+fn limit_ratio_is_validated_after_the_quantities() {
     let limit =
         json!({"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "9"}});
     let field = |key: &str| format!("Invalid spec.limits[0].{key}[cpu]");
@@ -232,7 +232,7 @@ fn ratio_of_a_limit_is_checked_after_the_amounts_of_its_resource() {
 }
 
 #[test]
-fn azure_file_of_a_volume_needs_no_namespace_for_its_secret() {
+fn azure_file_secret_namespace_may_be_absent_not_empty() {
     let volume = |namespace: Json| {
         let azure = json!({"secretName": "s", "shareName": "k", "secretNamespace": namespace});
         json!({"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "azureFile": azure}})
@@ -243,7 +243,7 @@ fn azure_file_of_a_volume_needs_no_namespace_for_its_secret() {
 }
 
 #[test]
-fn claim_with_a_volume_shows_a_capacity_of_zero_until_it_has_one() {
+fn claim_with_a_volume_shows_zero_capacity_at_first() {
     let claim = |status: Json| json!({"metadata": {"name": "c"}, "spec": {"volumeName": "v"}, "status": status});
     let claims = kind("", "v1", "persistentvolumeclaims");
     let capacity = |status: Json| claims.strategy.cells(&claim(status), Timestamp::UNIX_EPOCH)[3].clone();

@@ -1,4 +1,4 @@
-//! Validates amounts of resources, whichever kind has them.
+//! Validates resource quantities.
 
 use pintle_schema::quantity;
 
@@ -6,7 +6,7 @@ use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 
 const WHOLE_UNIT: i128 = 1_000_000_000;
 
-/// What is counted in whole numbers.
+/// Resources whose quantities must be integers.
 const WHOLE: &[&str] = &[
     "pods",
     "quotas",
@@ -19,7 +19,7 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The faults of an amount of a resource, whoever has it.
+/// Validates the quantity of a resource.
 pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
     let nanos = quantity::nanos(amount).unwrap_or(0);
     let mut errors = FieldErrors::default();
@@ -32,7 +32,7 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
     errors
 }
 
-/// The fault of an amount of storage that is less than nothing.
+/// Reports a negative quantity of storage.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
     // Go rounds away from zero.
@@ -40,7 +40,7 @@ pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
 
-/// The fault of an amount of huge pages that is no multiple of one page, whose size the name of the resource has.
+/// Reports a quantity of huge pages that is not a multiple of the page size in the name of the resource.
 pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
     let page = name.strip_prefix("hugepages-")?;
     let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
@@ -49,7 +49,7 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// The faults of what a claim may be given: storage, or what others than Kubernetes name.
+/// Validates the name of a resource in the status of a claim: `storage` or a name outside of the domain of Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     match why.is_empty() && is_native(name) && name != "storage" {
@@ -58,12 +58,12 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Whether Kubernetes names the resource.
+/// Whether the name belongs to Kubernetes.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether others name it, and containers may ask for it.
+/// Whether it is an extended resource.
 pub(super) fn is_extended(name: &str) -> bool {
     let as_quota = format!("requests.{name}");
     !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()
