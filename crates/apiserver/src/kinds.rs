@@ -12,7 +12,7 @@ use pintle_schema::Schema;
 
 use crate::failure::Failure;
 use crate::request::{Subresource, Verb};
-use crate::store::Stored;
+use crate::store::{ResourceKey, Stored};
 use crate::validate::FieldErrors;
 
 mod admission_registration;
@@ -115,6 +115,8 @@ pub(crate) struct Kind {
     pub(crate) subresources: Vec<ServedSubresource>,
     pub(crate) conduct: Conduct,
     pub(crate) strategy: Arc<dyn Strategy>,
+    /// The key of `store`. Computed on first use.
+    pub(crate) resource_key: OnceLock<ResourceKey>,
     /// The columns of its tables. Computed on first use.
     pub(crate) columns: OnceLock<Option<Vec<table::Column>>>,
     /// The schema. Loaded on first use.
@@ -170,6 +172,7 @@ impl Kind {
             subresources: Vec::new(),
             conduct: Conduct::default(),
             strategy: builtin::strategy(group, version, kind),
+            resource_key: OnceLock::new(),
             columns: OnceLock::new(),
             types: OnceLock::new(),
         }
@@ -190,7 +193,15 @@ impl Kind {
 
     /// Returns the `apiVersion` of its objects.
     pub(crate) fn api_version(&self) -> String {
-        self.group_version().to_string()
+        match self.group.is_empty() {
+            true => self.version.clone(),
+            false => [&*self.group, "/", &self.version].concat(),
+        }
+    }
+
+    /// Returns the key of its store.
+    pub(crate) fn resource_key(&self) -> &ResourceKey {
+        self.resource_key.get_or_init(|| self.store.to_string().into())
     }
 
     pub(crate) fn gvk(&self) -> GroupVersionKind {

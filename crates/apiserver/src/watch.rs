@@ -153,7 +153,7 @@ impl Watcher {
             })?,
         };
         let start = Start::new(options, version);
-        let resource = selection.kind.store.to_string().into();
+        let resource = selection.kind.resource_key().clone();
         let lagging = lag.as_ref().filter(|_| start.initial && !options.resource_version.is_empty());
         let ((initial, kept, revision), feed) = match lagging {
             Some(lagging) => {
@@ -515,7 +515,7 @@ impl Watcher {
         let begun = match self.lag() {
             Some(lagging) => start_from_stale_view(&self.registry, &self.selection, lagging),
             None => {
-                let resource = kind.store.to_string().into();
+                let resource = kind.resource_key().clone();
                 let ((initial, revision), feed) = self.registry.db.follow(&resource, self.selection.scope(), |store| {
                     (Initial::new(store, &resource, &self.selection), store.revision())
                 });
@@ -554,7 +554,7 @@ fn start_from_stale_view(
     selection: &Selection,
     lagging: &Lagging,
 ) -> Outcome<(Initial, u64, Feed)> {
-    let resource = ResourceKey::from(selection.kind.store.to_string());
+    let resource = selection.kind.resource_key().clone();
     let seen = registry.view_revision(&selection.kind, View::Behind(lagging.lag));
     let objects = registry.db.past(&resource, seen).map_err(|error| compacted(error, seen))?;
     let (objects, feed) =

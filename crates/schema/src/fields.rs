@@ -90,7 +90,7 @@ impl<'r> StructFields<'r> {
         };
         let value = if value.is_null() && field.always { unset(field) } else { value };
         if !is_left_out(field, &value) {
-            self.out.insert(field.name.clone(), value);
+            self.out.insert(field.name.as_str(), value);
         } else if is_repeated {
             self.out.remove(&field.name);
         }
@@ -121,7 +121,7 @@ pub(super) fn zero(of: &Type) -> Json {
         Type::Scalar(scalar) => scalar.zero(),
         Type::Struct { of, .. } => {
             let always = of.always.iter().map(|&place| &of.fields[place]);
-            Json::Object(always.map(|field| (field.name.clone(), unset(field))).collect())
+            Json::Object(always.map(|field| (field.name.as_str(), unset(field))).collect())
         }
         Type::Any | Type::Map(_) | Type::List(_) | Type::Union(_) => Json::Null,
     }

@@ -242,7 +242,7 @@ impl<'r> Typed<'r> {
                 Type::Scalar(Scalar::Bytes) => value.unwrap_or_else(|| "".into()),
                 of => value.unwrap_or_else(|| zero(of)),
             };
-            out.insert(name.into_owned(), value);
+            out.insert(name, value);
         }
         Ok(Json::Object(out))
     }
@@ -293,7 +293,7 @@ impl Sink for Untyped<'_> {
             }
             let value = Untyped { reader: self.reader, at: Some(&place), quiet: self.quiet };
             let value = members.next_value_seed(Seed(value))?;
-            out.insert(name.into_owned(), value);
+            out.insert(name, value);
         }
         Ok(Json::Object(out))
     }

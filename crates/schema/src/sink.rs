@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use pintle_json::{Json, MapOrNumber};
+use pintle_json::{Json, MapOrNumber, Text};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
@@ -105,10 +105,10 @@ pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
 /// A sink as a serde seed.
 pub(super) struct Seed<S>(pub(super) S);
 
-/// The name of a member, borrowed if it has no escapes.
+/// The name of a member. A [`Text`] stores short names without an allocation.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct Name(pub(super) Text);
 
 impl<'de, S: Sink> DeserializeSeed<'de> for Seed<S> {
     type Value = S::Out;

@@ -331,7 +331,7 @@ fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Spot) -> Option<
     };
     let (group, name) = group_kind.split_once('/')?;
     let kind = kinds.group_kind(group, name)?;
-    let store: ResourceKey = kind.store.to_string().into();
+    let store: ResourceKey = kind.resource_key().clone();
     let key = match kind.namespaced() {
         true => key,
         false => key.rsplit('/').next().unwrap_or_default().into(),

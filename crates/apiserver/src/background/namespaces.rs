@@ -154,7 +154,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
 }
 
 fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
-    let objects = registry.db.objects_of(&kind.store.to_string(), &Range::namespace(Some(namespace)));
+    let objects = registry.db.objects_of(kind.resource_key(), &Range::namespace(Some(namespace)));
     objects.map(|(_, stored)| stored).collect()
 }
 

@@ -70,6 +70,7 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
                 terminating: is_terminating(definition),
                 ..Conduct::default()
             },
+            resource_key: std::sync::OnceLock::new(),
             columns: std::sync::OnceLock::new(),
             types: std::sync::OnceLock::new(),
             strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), text)),

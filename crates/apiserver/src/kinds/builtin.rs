@@ -75,6 +75,7 @@ fn read(line: &str) -> Option<Kind> {
             transient: says("transient"),
             terminating: false,
         },
+        resource_key: OnceLock::new(),
         columns: OnceLock::new(),
         types: OnceLock::new(),
         strategy: strategy(&version.group, &version.version, kind),

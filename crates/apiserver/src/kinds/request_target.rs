@@ -89,7 +89,7 @@ impl RequestTarget {
     }
 
     pub(crate) fn resource_key(&self) -> ResourceKey {
-        self.kind.store.to_string().into()
+        self.kind.resource_key().clone()
     }
 
     pub(crate) fn key(&self) -> String {

@@ -37,7 +37,7 @@ impl Registry {
         };
         while !self.db.wait_for(last, Duration::MAX).await {}
         let Lag::Time(lag) = lag else { return };
-        let written = self.db.read(|store| store.written_at(&kind.store.to_string(), version));
+        let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
             // The time is out of range.

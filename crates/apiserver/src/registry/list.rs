@@ -13,7 +13,7 @@ use crate::kinds::{GroupResource, Kind, RequestTarget, indexed_field, selects_fi
 use crate::object::metadata;
 use crate::offload;
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, ResourceKey, Run, Stored, key};
+use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored, key};
 
 /// A scan yields to other tasks after this many objects.
 pub(crate) const SCAN_BATCH: usize = 256;
@@ -211,7 +211,7 @@ impl Registry {
     /// Returns a resource in a stale view, and its revision.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
-        let objects = self.db.past(&kind.store.to_string().into(), version);
+        let objects = self.db.past(kind.resource_key(), version);
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
@@ -234,7 +234,7 @@ impl Registry {
             Some(start) => selection.range().starting_at(start),
             None => selection.range(),
         };
-        let resource = ResourceKey::from(selection.kind.store.to_string());
+        let resource = selection.kind.resource_key().clone();
         let (objects, revision) = match (at, stale) {
             (Moment::Newest, None) => {
                 let now = self.db.now();

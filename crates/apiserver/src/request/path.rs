@@ -43,11 +43,11 @@ impl Target {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
-        let parts: Vec<String> = trimmed.split('/').map(str::to_owned).collect();
-        let (group, tail) = match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let parts: Vec<&str> = trimmed.split('/').collect();
+        let (group, tail) = match parts[..] {
             ["api", _, _, ..] => ("", &parts[1..]),
             ["apis", group, _, _, ..] => (group, &parts[2..]),
-            _ => return Self::Other(parts),
+            _ => return Self::Other(parts.into_iter().map(Into::into).collect()),
         };
         ResourcePath::parse(group, tail).map_or(Self::Undeterminable, Self::Resource)
     }
@@ -55,23 +55,23 @@ impl Target {
 
 impl ResourcePath {
     /// Parses the segments from the version on. There are at least two.
-    fn parse(group: &str, parts: &[String]) -> Option<Self> {
-        let mut path = Self { group: group.into(), version: parts[0].clone(), ..Self::default() };
+    fn parse(group: &str, parts: &[&str]) -> Option<Self> {
+        let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];
         (path.old_watch, path.old_proxy) = (parts[0] == "watch", parts[0] == "proxy");
         if path.old_watch || path.old_proxy {
             parts = &parts[1..];
         }
         let first = parts.first()?;
-        if first == "namespaces" && parts.len() > 1 {
-            path.namespace = parts[1].clone();
-            let is_subresource = matches!(parts.get(2).map(String::as_str), None | Some("status" | "finalize"));
+        if *first == "namespaces" && parts.len() > 1 {
+            path.namespace = parts[1].into();
+            let is_subresource = matches!(parts.get(2), None | Some(&("status" | "finalize")));
             if !is_subresource {
                 path.in_namespace = true;
                 parts = &parts[2..];
             }
         }
-        let mut parts = parts.iter().cloned();
+        let mut parts = parts.iter().map(|part| (*part).to_owned());
         path.resource = parts.next().unwrap_or_default();
         path.name = parts.next().unwrap_or_default();
         path.subresource = parts.next().filter(|_| !path.old_proxy).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
@@ -24,12 +24,14 @@ pub(crate) struct User {
 impl User {
     /// The user of all requests if there is no token file.
     pub(crate) fn admin() -> Self {
-        Self::master("admin")
+        static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
+        ADMIN.clone()
     }
 
     /// The user of the server's own requests.
     pub(crate) fn server() -> Self {
-        Self::master("system:apiserver")
+        static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
+        SERVER.clone()
     }
 
     fn master(name: &str) -> Self {
@@ -60,13 +62,20 @@ impl User {
 }
 
 /// The groups of a user, in their original order. A user can have very many groups, so lookups use a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct GroupSet {
     groups: Vec<String>,
     known: HashSet<String>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        static EMPTY: LazyLock<Groups> = LazyLock::new(|| Groups(Arc::default()));
+        EMPTY.clone()
+    }
 }
 
 impl Groups {

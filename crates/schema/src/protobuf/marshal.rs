@@ -180,7 +180,7 @@ impl Put<'_> {
                 }
                 Ok(())
             })?;
-            places.push((key.into_owned(), start..entries.len()));
+            places.push((key, start..entries.len()));
         }
         places.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         for (_, place) in places {
