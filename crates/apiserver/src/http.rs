@@ -264,7 +264,7 @@ impl Drop for AuditGuard {
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
         let is_late = !self.is_told && self.call.requester.is_late();
-        self.registry.audit.note(AuditRecord {
+        self.registry.audit.record(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.requester.user.name),
             user_agent,
@@ -315,7 +315,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
     let delivery = match verb {
-        Some(Verb::Create) if call.object.is_empty() && registry.faults.ask_for_names() => {
+        Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::take(call, incoming).await?;
             // The turn that it has for its name ends before what a fault may have it wait for.
             let turn = body::read(call, Delivery::Come(body.clone())).await?;

@@ -298,7 +298,7 @@ impl Db {
             }
             inner.tell_all(change);
             self.revision.send_replace(change.revision());
-            audit::note_commit(change.revision());
+            audit::record_commit(change.revision());
         }
         before
     }
