@@ -117,7 +117,7 @@ impl Registry {
             }
             Question::Rules { namespace } => {
                 let granted = auth::rules(self.rbac(), user, &namespace);
-                rules_status(granted.rules().map(|rule| rule.value()), granted.wrong())
+                rules_status(granted.rules().map(|rule| rule.value()), granted.resolution_error())
             }
             Question::Path { who, verb, path } => self.access(&who, &Attributes::Path { verb: &verb, path: &path }),
             Question::Resource { who, verb, path } => {
