@@ -33,7 +33,7 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
             tracing::error!(message = failure.status.message, "cannot create an initial object");
         }
     }
-    background::put_kubernetes_right(registry, address);
+    background::reconcile_kubernetes(registry, address);
     registry.db.compact(registry.db.revision());
 }
 
