@@ -164,7 +164,7 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Ignores the loss of requests that are not later than this moment.
+    /// Accepts the loss if no dropped request is later than this moment.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),

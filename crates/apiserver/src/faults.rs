@@ -181,7 +181,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that begins. At most one rule that ends the watch fires, and at most one that makes it lag.
+    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires, and at most one rule that
+    /// makes it lag.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

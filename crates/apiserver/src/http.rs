@@ -337,7 +337,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
     let reply = match target {
         Target::Resource(path) => resource::serve(registry, call, path, verb, request_body).await,
-        Target::Other(parts) => other(registry, call, parts).await,
+        Target::Other(parts) => serve_non_resource(registry, call, parts).await,
         Target::Undeterminable => Err(Failure::page_not_found()),
     };
     match before.lose_answer {
@@ -363,7 +363,7 @@ fn metrics_text(registry: &Registry) -> Reply {
 }
 
 /// Serves paths that are not resources: health, discovery and so on.
-async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }

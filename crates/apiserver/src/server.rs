@@ -240,7 +240,7 @@ impl ApiServer {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store: from now on, older revisions than the current one can be neither watched nor listed.
+    /// Compacts the store up to the current revision. From now on, lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }

@@ -8,8 +8,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// The decision on a request. It has no `PartialEq`, so that callers must match on [`Allowed`](Self::Allowed) and cannot let a request
-/// through because of an equal error.
+/// The decision on a request. It does not implement `PartialEq`: a caller that permits a request must match on
+/// [`Allowed`](Self::Allowed), whatever error the other variant contains.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed, for this reason.

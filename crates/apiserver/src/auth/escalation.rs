@@ -125,7 +125,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error shows the written resource, even if the missing role is of another one.
+        // The error names the written resource, even if the missing role is of another resource.
         let wrong = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });

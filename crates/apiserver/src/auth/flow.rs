@@ -30,8 +30,8 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request: the matching schema with the lowest precedence, and among those the first by name. All calls must use
-    /// the same `db`.
+    /// Returns the flow of a request: the matching schema with the lowest `matchingPrecedence`, or the first of them by name. All calls
+    /// must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The schema `exempt` is fixed and comes before all others.
         if user.is_in(MASTERS)
@@ -73,12 +73,12 @@ struct FlowRule {
 
 #[derive(Debug)]
 enum FlowSubject {
-    Anybody,
+    Everyone,
     User(Box<str>),
     Group(Box<str>),
     /// All service accounts of a namespace, by the prefix of their user names.
     Accounts(Box<str>),
-    Nobody,
+    NoOne,
 }
 
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl FlowRule {
 impl FlowSubject {
     fn new(subject: &Json) -> Self {
         match (subject.text("/kind"), subject.text("/user/name"), subject.text("/group/name")) {
-            ("User", "*", _) | ("Group", _, "*") => Self::Anybody,
+            ("User", "*", _) | ("Group", _, "*") => Self::Everyone,
             ("User", name, _) => Self::User(name.into()),
             ("Group", _, name) => Self::Group(name.into()),
             ("ServiceAccount", ..) => {
@@ -193,17 +193,17 @@ impl FlowSubject {
                     name => Self::User(format!("{prefix}{name}").into()),
                 }
             }
-            _ => Self::Nobody,
+            _ => Self::NoOne,
         }
     }
 
     fn is(&self, user: &User) -> bool {
         match self {
-            Self::Anybody => true,
+            Self::Everyone => true,
             Self::User(name) => **name == *user.name,
             Self::Group(name) => user.is_in(name),
             Self::Accounts(prefix) => user.name.starts_with(&**prefix),
-            Self::Nobody => false,
+            Self::NoOne => false,
         }
     }
 }

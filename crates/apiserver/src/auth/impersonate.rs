@@ -17,7 +17,7 @@ const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
 /// Returns the user to impersonate, exactly as in the headers. `None` without such headers. The order of the headers does not matter.
 ///
-/// Invalid UTF-8 is replaced by other characters. The name then counts as a name, so the request never gets the sender's own rights.
+/// Invalid UTF-8 is replaced, and the header still counts. So the request never falls back to the sender's own rights.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extra_key_with_invalid_escape_is_not_decoded() {
+    fn extra_key_is_decoded_unless_an_escape_is_invalid() {
         for (header, key) in [
             ("impersonate-extra-scopes", "scopes"),
             ("impersonate-extra-e.com%2fteam", "e.com/team"),

@@ -189,7 +189,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Errors are reported when the patch is applied, because a missing object comes first.
+    /// Decodes a patch. Errors are reported when the patch is applied, because a missing object is reported first.
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,

@@ -85,7 +85,7 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Whether a route of its own accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
+/// Whether a per-method route accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()

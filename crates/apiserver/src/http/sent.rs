@@ -54,7 +54,7 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns 415. Routes per method do not list the accepted types for a patch.
+/// Returns 415. Per-method routes do not list the accepted types of a patch.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")

@@ -1,5 +1,5 @@
-//! Closes connections whose clients are too slow. The limits match kube-apiserver's. Where kube-apiserver waits forever, the limits of its
-//! other cases apply.
+//! Closes connections whose clients are too slow. The limits match kube-apiserver's. Where kube-apiserver would wait
+//! forever, a limit of another phase applies.
 
 use std::io;
 use std::pin::Pin;
@@ -46,7 +46,7 @@ struct ConnectionState {
     idle_since: Option<Instant>,
     /// When the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// When the unfinished HTTP/2 header block connected, if there is one. Other requests may be open at the same time.
+    /// When the unfinished HTTP/2 header block began, if there is one. Other requests may be open at the same time.
     block: Option<Instant>,
     connected: Instant,
     /// When [`Activity::overdue`] wakes next. A request that moves the deadline back wakes no task.

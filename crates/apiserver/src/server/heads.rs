@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_heads_share_a_budget() {
+    fn only_large_heads_count_against_the_budget() {
         let heads = Heads::new();
         let large = |bytes: usize| {
             let mut head = heads.begin();

@@ -62,7 +62,7 @@ pub struct InProcess {
     front: Front,
     token: Option<Secret>,
     stop: CancellationToken,
-    /// The runtime of the server's own_runtime thread, if it has one.
+    /// The runtime of the server's own thread, if it has one.
     own_runtime: Option<OwnRuntime>,
 }
 

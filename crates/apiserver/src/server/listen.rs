@@ -43,13 +43,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, for example when no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the limit of concurrent connections: `wanted`, but at limit half of the files that this process may open.
+/// Returns the limit of concurrent connections: `wanted`, but at most half of the files that this process may open.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     wanted.min(files.unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// Accepts connections until `stop`, at limit `limit` at once. Further clients wait in the backlog.
+/// Accepts connections until `stop`, at most `limit` at once. Further clients wait in the backlog.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
