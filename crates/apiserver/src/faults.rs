@@ -1,4 +1,4 @@
-//! Injected faults: which requests fail, how, and how often.
+//! Scripted faults: which requests fail, how, and how often.
 
 mod rule;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use self::rule::Armed;
 use crate::verb::RequestVerb;
 
-/// The injected faults of a server. Rules apply in the order in which they were added.
+/// The scripted faults of a server. Rules apply in the order in which they were added.
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,

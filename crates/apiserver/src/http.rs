@@ -65,7 +65,7 @@ pub(crate) struct Call {
     target: ResourcePath,
     /// The name of the object, for RBAC and fault rules. Lists and watches of one name have it, too.
     object: String,
-    /// The view to read from, set by an injected fault.
+    /// The view to read from, set by a scripted fault.
     view: Option<View>,
     /// Warnings for the client, sent whatever the outcome.
     pub(crate) warnings: Vec<String>,
@@ -524,7 +524,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns the failure for an injected answer.
+    /// Returns the failure for a fault's answer.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

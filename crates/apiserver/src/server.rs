@@ -229,7 +229,7 @@ impl ApiServer {
         self.registry.audit.read()
     }
 
-    /// Returns the faults that this server injects on purpose.
+    /// Returns the scripted faults of this server, to add and remove rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }

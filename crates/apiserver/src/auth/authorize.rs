@@ -39,7 +39,7 @@ pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -
 pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),
-        Decision::NoOpinion(wrong) => Err(forbidden(user, attributes, wrong)),
+        Decision::NoOpinion(error) => Err(forbidden(user, attributes, error)),
     }
 }
 
@@ -49,11 +49,11 @@ pub(crate) fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
 }
 
 /// Returns kube-apiserver's 403 for the request.
-pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, wrong: Option<String>) -> Failure {
-    let wrong = wrong.map_or_else(String::new, |wrong| format!(": {wrong}"));
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, error: Option<String>) -> Failure {
+    let error = error.map_or_else(String::new, |error| format!(": {error}"));
     match attributes {
         Attributes::Path { verb, path } => {
-            let message = format!("forbidden: User {:?} cannot {verb} path {path:?}{wrong}", user.name);
+            let message = format!("forbidden: User {:?} cannot {verb} path {path:?}{error}", user.name);
             Failure::new(403, Reason::Forbidden, message).with(StatusDetails::default())
         }
         Attributes::Resource { verb, path, name } => {
@@ -62,7 +62,7 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, wrong: Option<
                 namespace => format!("in the namespace {namespace:?}"),
             };
             let why = format!(
-                "User {:?} cannot {verb} resource {:?} in API group {:?} {scope}{wrong}",
+                "User {:?} cannot {verb} resource {:?} in API group {:?} {scope}{error}",
                 user.name,
                 path.full_resource(),
                 path.group

@@ -126,11 +126,11 @@ impl Granter<'_> {
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
         // The error names the written resource, even if the missing role is of another resource.
-        let wrong = held.missing.map_or_else(String::new, |missing| {
+        let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
         Err(format!(
-            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{wrong}",
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{error}",
             quoted(&self.user.name),
             groups.join(" "),
             describe(&lacking).join("\n"),

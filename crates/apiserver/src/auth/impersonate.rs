@@ -50,7 +50,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
         match decide(rbac, user, &right) {
             Decision::Allowed(_) => (),
-            Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &right, attributes, wrong)),
+            Decision::NoOpinion(error) => return Err(refusal(rbac, user, &wanted, &right, attributes, error)),
         }
     }
     if let Some(account) = ServiceAccountName::of(&wanted)
@@ -97,18 +97,18 @@ fn refusal(
     wanted: &User,
     right: &Attributes<'_>,
     attributes: &Attributes<'_>,
-    wrong: Option<String>,
+    error: Option<String>,
 ) -> Failure {
     let namespace = ServiceAccountName::of(wanted).map_or("", |account| account.namespace);
     let granted = rbac.granted(user, namespace);
     let impersonates = granted.rules().any(|rule| rule.verbs.iter().any(|verb| &**verb == "impersonate"));
-    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, right, wrong) };
+    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, right, error) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {
         Attributes::Resource { verb, path, name } => {
-            forbidden(user, &Attributes::Resource { verb: &on_behalf(verb), path, name }, wrong)
+            forbidden(user, &Attributes::Resource { verb: &on_behalf(verb), path, name }, error)
         }
-        Attributes::Path { verb, path } => forbidden(user, &Attributes::Path { verb: &on_behalf(verb), path }, wrong),
+        Attributes::Path { verb, path } => forbidden(user, &Attributes::Path { verb: &on_behalf(verb), path }, error),
     }
 }
 

@@ -162,8 +162,8 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
     let content = join(content);
-    let held = count_finalizers(remaining.iter().flat_map(|left| &left.finalizers));
-    let by = join(held.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
+    let finalizers = count_finalizers(remaining.iter().flat_map(|left| &left.finalizers));
+    let by = join(finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
     let conditions = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -194,7 +194,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
                 format!("Some resources are remaining: {content}"),
             ),
         },
-        match held.is_empty() {
+        match finalizers.is_empty() {
             true => (
                 "NamespaceFinalizersRemaining",
                 "False",
@@ -249,11 +249,11 @@ fn requester() -> Requester {
 
 /// Returns the number of objects that have each finalizer.
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
-    let mut held = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for finalizer in finalizers {
-        *held.entry(finalizer.as_str()).or_default() += 1;
+        *counts.entry(finalizer.as_str()).or_default() += 1;
     }
-    held
+    counts
 }
 
 /// Joins the first parts, and adds the number of the others.

@@ -1,4 +1,4 @@
-//! A rule: one injected fault and the requests that it applies to.
+//! A rule: one scripted fault and the requests that it applies to.
 
 use std::time::Duration;
 

@@ -118,9 +118,10 @@ fn of_type(content_type: &'static str) -> HeaderMap {
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {
-        let asked = clause.transform();
-        let wanted =
-            asked.name == "APIGroupDiscoveryList" && asked.group == "apidiscovery.k8s.io" && asked.version == "v2";
+        let requested = clause.transform();
+        let wanted = requested.name == "APIGroupDiscoveryList"
+            && requested.group == "apidiscovery.k8s.io"
+            && requested.version == "v2";
         clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
     });
     let Some((media, pretty)) = media else { return Ok(None) };

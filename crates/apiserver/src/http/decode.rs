@@ -268,12 +268,12 @@ impl<'a> Patcher<'a> {
     fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(patch_failure)?;
-        let shown = match patch {
+        let patch_text = match patch {
             PatchBody::Strategic(_) => patch.told(),
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
         let invalid = |why: String| {
-            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &shown, why)]))
+            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &patch_text, why)]))
         };
         self.check_types(patch, &mut patched, &invalid)?;
         let mut decoded = schema.read(patched).map_err(|error| {

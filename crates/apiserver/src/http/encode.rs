@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     Watch { watcher: Box<Watcher> },
     /// Any other response.
     Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// An injected answer.
+    /// The answer of a scripted fault.
     Fault(Answer),
 }
 

@@ -95,8 +95,8 @@ fn is_known_to_routes(clause: &Clause) -> bool {
 
 /// Returns the transformation that the clause asks for. `None` if the endpoint does not offer it.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
-    let asked = clause.transform();
-    let Asked { name, group, version } = &asked;
+    let requested = clause.transform();
+    let Asked { name, group, version } = &requested;
     if name.is_empty() {
         return Ok((group.is_empty() && version.is_empty()).then_some(Transform::None));
     }

@@ -30,9 +30,9 @@ const PROTO_V3: [&str; 2] = [
 pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
-    let asked = asked_form(call, &proto);
+    let requested = requested_form(call, &proto);
     // A missing document is 404 even if no format is acceptable.
-    let form = asked.unwrap_or(DocumentForm::Json);
+    let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
         ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
@@ -50,7 +50,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     };
     Ok(match scope {
         DocumentScope::Index | DocumentScope::Listing(_) => index(document),
-        _ if asked.is_none() => nothing(406),
+        _ if requested.is_none() => nothing(406),
         DocumentScope::All(_) => {
             offload::work_on(document.bytes.len()).await;
             v2(call, document, media)
@@ -67,16 +67,16 @@ fn index(document: Document) -> Reply {
 
 fn v3(call: &Call, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
-    let asked = call.query.text("hash");
+    let requested = call.query.text("hash");
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    if !asked.is_empty() && asked != &*hash {
+    if !requested.is_empty() && requested != &*hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
     }
-    if asked == &*hash {
+    if requested == &*hash {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
     }
@@ -113,7 +113,7 @@ fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
 }
 
 /// Returns the form of the first clause of `Accept` that names a supported one. `None` if there is none.
-fn asked_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
+fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
         let is = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);

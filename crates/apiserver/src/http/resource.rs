@@ -45,8 +45,8 @@ pub(super) async fn serve(
             registry.connect(&target, &mut options, &call.requester)?;
             // A WebSocket connection starts with GET, but needs the same rights as POST.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
-            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.requester.user, &create) {
-                return Err(Failure::forbidden(&target.kind.resource(), &target.name, &wrong.unwrap_or_default()));
+            if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
+                return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
             }
         }
         return match (stream.answer)(&registry.db, &target, &options)? {

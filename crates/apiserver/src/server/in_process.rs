@@ -132,7 +132,7 @@ where
     }
 }
 
-/// The body of a response of [`InProcess`]. Dropping it ends a watch. It returns an error if an injected fault cuts it off, or if the
+/// The body of a response of [`InProcess`]. Dropping it ends a watch. It returns an error if a scripted fault cuts it off, or if the
 /// server ends first.
 pub struct InProcessBody {
     /// `None` in a response to HEAD.

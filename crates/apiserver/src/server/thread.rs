@@ -105,8 +105,8 @@ impl OwnRuntime {
 /// Stops a paused tokio clock from advancing automatically while the returned sender lives, because another thread works for this one.
 /// tokio does not advance the clock while a blocking task runs. A running clock is not affected.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
-    let (shown, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
-    let is_paused = shown > real || real.duration_since(shown) > Duration::from_millis(1);
+    let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
+    let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);
     let runtime = Handle::try_current().ok().filter(|_| is_paused)?;
     let (sender, receiver) = std::sync::mpsc::channel();
     // The task ends when the sender is dropped.

@@ -69,7 +69,7 @@ struct IndexedBinding {
 /// A subject of a binding.
 #[derive(Debug)]
 struct Subject {
-    user: SubjectMatcher,
+    matcher: SubjectMatcher,
     /// The subject as kube-apiserver shows it in a reason.
     display: Box<str>,
 }
@@ -113,7 +113,7 @@ impl Index for RuleIndex {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let binding = Arc::new(IndexedBinding::new(namespace, name, &object));
         for (at, subject) in binding.subjects.iter().enumerate() {
-            let Some((bound, subject_name)) = self.bindings_mut(&subject.user) else { continue };
+            let Some((bound, subject_name)) = self.bindings_mut(&subject.matcher) else { continue };
             let here = bound.entry(subject_name.into()).or_default().entry(binding.namespace.clone()).or_default();
             here.entry(binding.name.clone()).or_insert_with(|| (at, binding.clone()));
         }
@@ -132,7 +132,7 @@ impl RuleIndex {
     fn unbind(&mut self, key: &str) {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
-            let Some((all, name)) = self.bindings_mut(&subject.user) else { continue };
+            let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
             // The binding is already gone if an earlier subject has the same name.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
@@ -149,9 +149,9 @@ impl RuleIndex {
 
     fn bindings_mut<'a>(
         &mut self,
-        user: &'a SubjectMatcher,
+        matcher: &'a SubjectMatcher,
     ) -> Option<(&mut HashMap<Box<str>, BindingsOfSubject>, &'a str)> {
-        match user {
+        match matcher {
             SubjectMatcher::User(name) => Some((&mut self.users, name)),
             SubjectMatcher::Group(name) => Some((&mut self.groups, name)),
             SubjectMatcher::None => None,
@@ -260,7 +260,7 @@ impl Subject {
             "ServiceAccount" => format!("{kind} {:?}", format!("{name}/{of}")),
             _ => format!("{kind} {name:?}"),
         };
-        let user = match (kind, if of.is_empty() { namespace } else { of }) {
+        let matcher = match (kind, if of.is_empty() { namespace } else { of }) {
             ("User", _) => SubjectMatcher::User(name.into()),
             ("Group", _) => SubjectMatcher::Group(name.into()),
             // A service account without a namespace matches no user.
@@ -269,7 +269,7 @@ impl Subject {
             }
             _ => SubjectMatcher::None,
         };
-        Self { user, display: display.into() }
+        Self { matcher, display: display.into() }
     }
 }
 

@@ -148,7 +148,7 @@ fn rule_covers_exactly_the_named_requests() {
 
 /// Computes the rules, the reasons and the error by a full scan of the store.
 fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<String>, Option<String>) {
-    let (mut rules, mut reasons, mut seen, mut wrong) = (Vec::new(), Vec::new(), HashSet::new(), None);
+    let (mut rules, mut reasons, mut seen, mut error) = (Vec::new(), Vec::new(), HashSet::new(), None);
     for (plural, of) in [("clusterrolebindings", ""), ("rolebindings", namespace)] {
         if plural == "rolebindings" && namespace.is_empty() {
             continue;
@@ -159,7 +159,7 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
             let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
             let (roles, at) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", of) };
             let Some(role) = cluster.object(&GroupResource::new(RBAC_GROUP, roles), at, name) else {
-                wrong = Some(format!("RBAC: {}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()));
+                error = Some(format!("RBAC: {}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()));
                 continue;
             };
             if !seen.insert((roles, name.to_owned())) {
@@ -181,7 +181,7 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
             }
         }
     }
-    (rules, reasons, wrong)
+    (rules, reasons, error)
 }
 
 fn matches_user(subject: &Json, user: &User, namespace: &str) -> bool {
@@ -249,10 +249,10 @@ fn index_equals_a_full_scan() {
             for (user, namespace) in
                 users.iter().flat_map(|user| ["", "m", "n", "o"].map(|namespace| (user, namespace)))
             {
-                let (rules, reasons, wrong) = walk(&db, user, namespace);
+                let (rules, reasons, error) = walk(&db, user, namespace);
                 let granted = authorizer.rules_in(&db).granted(user, namespace);
                 let why = format!("seed {seed}, step {step}: {user:?} in {namespace:?}");
-                assert_eq!(rules_and_error(&granted), (rules.clone(), wrong.clone()), "{why}");
+                assert_eq!(rules_and_error(&granted), (rules.clone(), error.clone()), "{why}");
                 for resource in ["a", "d"] {
                     let path = ResourcePath {
                         resource: resource.into(),
@@ -263,7 +263,7 @@ fn index_equals_a_full_scan() {
                     let first = rules.iter().position(|held| *held == rule("get", resource));
                     let expected = match first {
                         Some(at) => Decision::Allowed(reasons[at].clone()),
-                        None => Decision::NoOpinion(wrong.clone()),
+                        None => Decision::NoOpinion(error.clone()),
                     };
                     let decided = decide(authorizer.rules_in(&db), user, &get);
                     assert_eq!(format!("{decided:?}"), format!("{expected:?}"), "{why}: {resource}");
