@@ -98,11 +98,14 @@ impl ApiServer {
     ///
     /// Panics outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
-        Self::start_over(config, None).await
+        Self::start_with_upstream(config, None).await
     }
 
     /// Starts a server, on top of an upstream cluster if there is one.
-    pub(crate) async fn start_over(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
+    pub(crate) async fn start_with_upstream(
+        config: ApiServerConfig,
+        upstream: Option<Upstream>,
+    ) -> Result<Self, StartError> {
         match config.own_thread {
             true => thread::start(config, upstream).await,
             false => Self::launch(config, upstream).await,

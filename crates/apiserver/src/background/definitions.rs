@@ -184,7 +184,7 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // The objects exist even if no version is served.
+        // Objects can exist even if no version is served. Then they are deleted through the stored version.
         let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();

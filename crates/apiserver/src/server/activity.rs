@@ -24,12 +24,12 @@ const IDLE: Duration = Duration::from_secs(90);
 /// How long after its deadline a response may still be sent. The response that reports the timeout needs this time.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The state of one connection that decides when to close it.
+/// The activity of one connection. It determines when to close the connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
-    /// Wakes [`overdue`](Self::overdue) when the deadline moved forward.
-    deadline_moved: Notify,
+    /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
+    earlier_deadline: Notify,
     /// The budget for bytes that arrive while no request is open.
     head: Mutex<RequestHead>,
     heads: Heads,
@@ -49,7 +49,7 @@ struct ConnectionState {
     /// When the unfinished HTTP/2 header block began, if there is one. Other requests may be open at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// When [`Activity::overdue`] wakes next. A request that moves the deadline back wakes no task.
+    /// When [`Activity::overdue`] wakes next. A request that postpones the deadline wakes no task.
     next_check: Option<Instant>,
 }
 
@@ -95,7 +95,7 @@ impl Activity {
         };
         Arc::new(Self {
             state: Mutex::new(state),
-            deadline_moved: Notify::new(),
+            earlier_deadline: Notify::new(),
             head: Mutex::new(heads.begin()),
             heads,
         })
@@ -115,7 +115,7 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Stops the timing of request heads while the returned guard lives, for example after an upgrade to WebSocket.
+    /// Suspends the time limits for request heads while the returned guard lives. Used after an upgrade to WebSocket.
     pub(super) fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
@@ -163,7 +163,7 @@ impl Activity {
                 }
             };
             tokio::select! {
-                () = self.deadline_moved.notified() => (),
+                () = self.earlier_deadline.notified() => (),
                 () = next_check => (),
             }
         }
@@ -173,7 +173,7 @@ impl Activity {
         let mut state = self.state();
         change(&mut state);
         if state.deadline().is_some_and(|end| state.next_check.is_none_or(|next_check| end < next_check)) {
-            self.deadline_moved.notify_one();
+            self.earlier_deadline.notify_one();
         }
     }
 

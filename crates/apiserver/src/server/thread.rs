@@ -65,7 +65,7 @@ impl OwnRuntime {
         let work = async move {
             let mut bounded = false;
             let (head, mut body) = tokio::select! {
-                    answer = front.respond(request, |deadline| bounded = matches!(deadline, Deadline::Request(_))) => answer.0.into_parts(),
+                answer = front.respond(request, |deadline| bounded = matches!(deadline, Deadline::Request(_))) => answer.0.into_parts(),
                 () = sender.closed() => return,
             };
             let (parts, receiver) = mpsc::channel(READY);
