@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_are_counted_in_linear_time_and_listed_in_part() {
+    fn finalizer_report_is_linear_and_truncated() {
         let finalizers = |count: usize| (0..count).map(|at| format!("e.com/f{at:06}")).collect::<Vec<_>>();
         assert!(is_linear(4_000, |count| assert_eq!(count_finalizers(finalizers(count).iter()).len(), count)));
         let names = finalizers(MAX_LISTED + 7);
