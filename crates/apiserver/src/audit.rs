@@ -1,4 +1,4 @@
-//! What was asked of a server, by whom, and what it answered: for tests that hold their clients to it.
+//! The audit of a server: its requests, their users and their results, for assertions in tests.
 
 mod log;
 
@@ -10,54 +10,54 @@ use tokio::time::Instant;
 
 use crate::verb::RequestVerb;
 
-/// One request that was answered, or given up by its client.
+/// One request that was answered, or that its client gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When it came.
+    /// When the request arrived.
     pub received: Instant,
-    /// Who asked, after impersonation; empty where that was not found out.
+    /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
     /// The `User-Agent`.
     pub user_agent: String,
-    /// What it asked for. None: for what is no resource, such as `/version`.
+    /// The verb. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group; the empty one is the core group.
+    /// The API group. The core group is the empty string.
     pub group: String,
-    /// The resource, by its plural; empty for what is none, such as `/version`.
+    /// The plural name of the resource. Empty for a request without a resource.
     pub resource: String,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace; empty in cluster scope, and across all.
+    /// The namespace. Empty in cluster scope and for requests across all namespaces.
     pub namespace: String,
-    /// The name; empty for a collection.
+    /// The name. Empty for a collection.
     pub name: String,
-    /// The HTTP status. Of a watch, that with which it began; 0 where the client went before there was one. A request that took too long is
-    /// noted once nothing is done for it any more, which may be after its answer.
+    /// The HTTP status. For a watch it is the status of its beginning. It is 0 if the client left before there was a status. A request that
+    /// timed out is recorded when its work has ended, which may be after its response.
     pub code: u16,
-    /// What it wrote, whatever was answered; the last of it, where that was more than one object. None: nothing, as of a read, a dry
-    /// run, what was refused, and what left everything as it was.
+    /// The last write of the request, whatever its response was. `None` if it wrote nothing: reads, dry runs, rejected requests, and
+    /// requests that changed nothing.
     pub committed: Option<Commit>,
-    /// What admission has to say of it, as a real server has it in the annotations of its audit events: of a pod the security standard to
-    /// which it is held, `pod-security.kubernetes.io/enforce-policy`, and what it has against that which its namespace only has audited,
+    /// The audit annotations of admission, as in kube-apiserver's audit events. For a pod, these are the enforced security standard,
+    /// `pod-security.kubernetes.io/enforce-policy`, and the violations of the audited standard,
     /// `pod-security.kubernetes.io/audit-violations`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// That something was written.
+/// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// When: in the order of the revisions, however long the request had waited before, and its answer did after.
+    /// When it was written. Times have the order of the revisions, independent of how long the request or its response took.
     pub at: Instant,
-    /// The `resourceVersion` that it made.
+    /// The `resourceVersion` of the write.
     pub revision: u64,
 }
 
-/// The requests that a server has answered up to one moment, in the order of their answers, from
-/// [`ApiServer::audit`](crate::ApiServer::audit). Each method keeps some of them.
+/// The requests that a server has answered so far, in the order of their responses. Created by
+/// [`ApiServer::audit`](crate::ApiServer::audit). The filter methods keep a part of them.
 ///
-/// Of very many requests the oldest are forgotten (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). So that nobody takes
-/// them for requests that were never made, what is asked of the rest panics then, unless it is only about what came
-/// [after](Self::committed_after) a moment since which nothing was forgotten, or the loss is [accepted](Self::despite_loss).
+/// The audit drops the oldest requests when it is full (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion about
+/// an incomplete audit could pass by mistake, so methods that read the records panic in that case. They do not panic if the records are
+/// restricted to the time [after](Self::committed_after) the last dropped request, or if the loss is [accepted](Self::despite_loss).
 ///
 /// # Examples
 ///
@@ -68,7 +68,7 @@ pub struct Commit {
 /// use tokio::time::Instant;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // … here controllers run, and a term ends:
+/// // … controllers run here, and a term ends:
 /// let end_of_term = Instant::now();
 /// // … and then:
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
@@ -81,87 +81,90 @@ pub struct Commit {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// Of what is lost, nothing came or was written later.
+    /// The latest arrival or write of a dropped request.
     lost_until: Option<Instant>,
 }
 
 impl ServerAudit {
-    /// The requests themselves.
+    /// Returns the records.
     ///
     /// # Panics
     ///
-    /// If others that may belong to them were forgotten.
+    /// Panics if matching requests may have been dropped.
     pub fn records(&self) -> &[AuditRecord] {
         let lost = self.lost;
-        assert!(lost == 0, "{lost} requests are no longer known: raise ApiServerConfig::audit, or say despite_loss()");
+        assert!(
+            lost == 0,
+            "{lost} requests were dropped from the audit: raise ApiServerConfig::audit, or call despite_loss()"
+        );
         &self.records
     }
 
-    /// How many others, older than these, are no longer known.
+    /// Returns the number of requests that were dropped. All of them are older than the records.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The same with nothing said of those that were forgotten.
+    /// Accepts the loss of records: later calls do not panic because of it.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     ///
     /// # Panics
     ///
-    /// If others that may belong to them were forgotten.
+    /// Panics if matching requests may have been dropped.
     pub fn len(&self) -> usize {
         self.records().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     ///
     /// # Panics
     ///
-    /// If others that may belong to them were forgotten.
+    /// Panics if matching requests may have been dropped.
     pub fn is_empty(&self) -> bool {
         self.records().is_empty()
     }
 
-    /// Those of which `is_meant` says so.
-    pub fn only(mut self, is_meant: impl FnMut(&AuditRecord) -> bool) -> Self {
-        self.records.retain(is_meant);
+    /// Keeps the records that satisfy `predicate`.
+    pub fn only(mut self, predicate: impl FnMut(&AuditRecord) -> bool) -> Self {
+        self.records.retain(predicate);
         self
     }
 
-    /// Those that [wrote something](AuditRecord::committed), whatever their clients were told.
+    /// Keeps the requests that [wrote something](AuditRecord::committed), whatever their responses were.
     pub fn writes(self) -> Self {
         self.only(|record| record.committed.is_some())
     }
 
-    /// Those of this user.
+    /// Keeps the requests of this user.
     pub fn by_user(self, name: &str) -> Self {
         self.only(|record| record.user == name)
     }
 
-    /// Those whose `User-Agent` begins so.
+    /// Keeps the requests whose `User-Agent` begins with `prefix`.
     pub fn by_user_agent(self, prefix: &str) -> Self {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Those to this resource, by its plural, its parts included.
+    /// Keeps the requests for this resource, by its plural name, including subresources.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }
 
-    /// Those that came after this moment.
+    /// Keeps the requests that arrived after this moment.
     pub fn received_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Those that wrote something after this moment, whenever they came.
+    /// Keeps the requests that wrote something after this moment, independent of their arrival.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Where only what is later than this moment is meant, what was forgotten before does not count.
+    /// Accepts the loss if no dropped request is later than this moment.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),
@@ -169,12 +172,12 @@ impl ServerAudit {
         }
     }
 
-    /// How often the resource was listed that was listed most, each namespace and all of them together counted apart. Pages of one list
-    /// are a request each.
+    /// Returns how often the most-listed resource was listed. Each namespace counts separately, and so do lists across all namespaces. Each
+    /// page of a list is one request.
     ///
     /// # Panics
     ///
-    /// If lists may have been forgotten.
+    /// Panics if list requests may have been dropped.
     pub fn most_lists_of_a_resource(&self) -> usize {
         let mut counts: HashMap<_, usize> = HashMap::new();
         for record in self.records().iter().filter(|record| record.verb == Some(RequestVerb::List)) {
@@ -185,16 +188,16 @@ impl ServerAudit {
 }
 
 tokio::task_local! {
-    /// Where what the request of this task writes is noted.
+    /// The last write of the current task's request.
     static COMMITTED: Committed;
 }
 
-/// What a request has written so far. It is asked from outside of the request's work, which may be given up half-way.
+/// The last write of a request so far. It is readable from outside of the request's future, which may be dropped before its end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 
 impl Committed {
-    /// Has what `work` writes noted here.
+    /// Runs `work` and records its writes here.
     pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
         COMMITTED.scope(self.clone(), work).await
     }
@@ -204,11 +207,11 @@ impl Committed {
     }
 }
 
-/// Notes that something was written: for the request that is worked on, if it was one.
-pub(crate) fn note_commit(revision: u64) {
+/// Records a write for the request of the current task, if there is one.
+pub(crate) fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // What works in the background has no request.
+    // Background controllers have no request.
     let _ = COMMITTED.try_with(note);
 }

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 
 mod account_tokens;
 mod attributes;
@@ -12,7 +12,7 @@ mod rights;
 mod subprotocols;
 mod tokens;
 
-pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, KeySeed, Unknown};
+pub(crate) use account_tokens::{AccountTokens, Claims, ISSUER, InvalidToken, KeySeed};
 pub(crate) use attributes::Attributes;
 pub(crate) use authorize::{Decision, authorize, decide, rules};
 pub(crate) use authorizer::{Authorizer, Rbac};
@@ -29,28 +29,29 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::user::User;
 
-/// What to warn of in the headers by which a request says who asks.
+/// Returns a warning about the `Authorization` header, if there is a reason for one.
 pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     const PADDED: &str =
         "the provided Authorization header contains extra space before the bearer token, and is ignored";
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Who is behind the tokens of requests and reviews.
+/// Maps bearer tokens to users, for requests and token reviews.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    /// Those of the token file; without one everybody is an administrator, whatever token they show.
+    /// The tokens of the token file. Without a token file, every caller is an administrator, whatever the token.
     tokens: Option<Tokens>,
     pub(crate) accounts: AccountTokens,
 }
 
 impl Authenticator {
-    /// With a seed, the tokens of service accounts are the same each time.
+    /// Creates an authenticator. With a seed, the tokens of service accounts depend on the seed alone.
     pub(crate) fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Finds out who asks, at `now` in seconds since the epoch. A subprotocol that says it is taken out of the headers.
+    /// Returns the user of a request at `now`, in seconds since the epoch. Removes the token from the WebSocket subprotocols of the
+    /// headers.
     pub(crate) fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
@@ -75,30 +76,30 @@ impl Authenticator {
         }
     }
 
-    /// The public key of the tokens of service accounts, as a JSON Web Key.
+    /// Returns the public key for tokens of service accounts, as a JSON Web Key.
     pub(crate) fn public_key(&self) -> Option<pintle_json::Json> {
         self.accounts.public_key()
     }
 
-    /// Who is behind a token, if anybody still is, and for which of these audiences. Tokens of the file are for this server alone.
+    /// Returns the user of a valid token, and the matching audiences. Tokens of the token file have only this server as their audience.
     pub(crate) fn user(
         &self,
         cluster: &dyn Cluster,
         token: &str,
         audiences: &[String],
         now: i64,
-    ) -> Result<(User, Vec<String>), Unknown> {
+    ) -> Result<(User, Vec<String>), InvalidToken> {
         let Some(user) = self.tokens.as_ref().and_then(|tokens| tokens.user(token)) else {
             return self.accounts.user(cluster, token, audiences, now);
         };
         match audiences.iter().any(|audience| audience == ISSUER) {
             true => Ok((user.clone().with_implied_group(), vec![ISSUER.into()])),
-            false => Err(Unknown::default()),
+            false => Err(InvalidToken::default()),
         }
     }
 }
 
-/// Whether a URL of a rule, which may end with a star for whatever comes behind it, covers a path.
+/// Whether a URL of a rule matches a path. A `*` at its end matches any rest.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
@@ -106,8 +107,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make it empty. One that is
-/// no text is a token all the same, which nobody has.
+/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and two spaces before it
+/// make it empty. Invalid UTF-8 gives a token that matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -1,10 +1,10 @@
-//! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
-//! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server
-//! itself looks after: the Service `kubernetes`, APIServices, the status of FlowSchemas, and events that have had their time.
+//! The controllers that run in the server. Some belong to kube-controller-manager, but clients expect them as a part of the API: they serve
+//! custom resources, empty deleted namespaces and definitions, collect garbage, and aggregate cluster roles. Others belong to
+//! kube-apiserver: the Service `kubernetes`, APIServices, the status of FlowSchemas, and the expiry of events.
 //!
-//! Each is a task of its own, so that one that empties a namespace of 100,000 objects keeps no definition from coming into force. It is
-//! told of every change that may concern it, notes what to do, and then does it through the same functions that requests use. One that
-//! lagged too far behind looks at everything anew.
+//! Each controller is a separate task, so a namespace with 100,000 objects does not delay new definitions. A controller observes all
+//! changes of its resources, remembers what to do, and then uses the same functions as requests. A controller that lags too far behind
+//! re-lists.
 
 mod api_services;
 mod definitions;
@@ -23,31 +23,31 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use kubernetes::put_right as put_kubernetes_right;
+pub(crate) use kubernetes::reconcile as reconcile_kubernetes;
 
 use crate::offload::{self, Offload};
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Changes, Db, Lagged, Range, Run};
 
-/// What looks after something.
+/// A controller: observes changes and acts on them.
 trait Controller: Send + 'static {
-    /// The resources whose changes it is told. None: all.
-    const OF: Option<&'static [&'static str]>;
+    /// The resources to observe. `None` means all.
+    const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Notes what follows from a change; answers whether it may be anything.
+    /// Remembers a change. Returns whether there may be work to do.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
 
-    /// Notes what follows from all that is there.
-    fn look_anew(&mut self, _: &Registry) {}
+    /// Remembers all existing objects, at the start and after lagging.
+    fn resync(&mut self, _: &Registry) {}
 
-    /// Does what is due, having been told of all changes up to that revision, and maybe of later ones. Answers when to be asked again,
-    /// if there is no change before that.
-    fn work(&mut self, registry: &Arc<Registry>, told: u64) -> impl Future<Output = Option<Instant>> + Send;
+    /// Does the pending work. All changes up to the revision `observed` were observed, and maybe later ones. Returns when to call it again
+    /// if there is no change before.
+    fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Whether something is due that has not been tried yet.
+    /// Whether there is pending work that was not tried yet.
     fn is_busy(&self) -> bool {
         false
     }
@@ -56,15 +56,15 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// Up to which revision each has nothing left to do, as it was when it last looked.
-    quiet: Vec<watch::Receiver<u64>>,
-    /// Has each look.
-    asked: watch::Sender<()>,
+    /// For each controller, the revision up to which it has no pending work.
+    idle_at: Vec<watch::Receiver<u64>>,
+    /// Wakes all controllers, so that they update their revision.
+    wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address` until `stop`. When this returns, each has looked at all there is, or
-    /// has ended, which the health endpoints tell.
+    /// Runs the controllers of a server that listens on `address` until `stop`. When this returns, each controller has processed all
+    /// existing objects, or has ended. The health endpoints report controllers that ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -72,7 +72,7 @@ impl Background {
         tasks: &TaskTracker,
     ) -> Self {
         let wanted = registry.config.controllers;
-        let mut started = Starting { registry, stop, tasks, quiet: Vec::new(), asked: watch::Sender::new(()) };
+        let mut started = Starting { registry, stop, tasks, idle_at: Vec::new(), wake: watch::Sender::new(()) };
         started.run(definitions::Definitions::default());
         started.run(api_services::ApiServices::default());
         started.run(kubernetes::Kubernetes { address });
@@ -87,21 +87,21 @@ impl Background {
         if wanted.namespaces {
             started.run(namespaces::Cleaner::default());
         }
-        let Starting { mut quiet, asked, .. } = started;
-        for quiet in &mut quiet {
-            let _ = quiet.wait_for(|revision| *revision > 0).await;
+        let Starting { mut idle_at, wake, .. } = started;
+        for idle_at in &mut idle_at {
+            let _ = idle_at.wait_for(|revision| *revision > 0).await;
         }
-        Self { quiet, asked }
+        Self { idle_at, wake }
     }
 
-    /// Waits until the controllers have done all that follows from the writes so far, their own among them. Dropping it has no effect.
+    /// Waits until the controllers have processed all writes so far, including their own. Dropping the future has no effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
-            self.asked.send_replace(());
-            for quiet in &self.quiet {
-                // It fails only where the server ends, and nothing will follow any more.
-                if quiet.clone().wait_for(|quiet| *quiet >= revision).await.is_err() {
+            self.wake.send_replace(());
+            for idle_at in &self.idle_at {
+                // Fails only if the server ends. Then no controller works any more.
+                if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
             }
@@ -112,22 +112,22 @@ impl Background {
     }
 }
 
-/// The controllers that have been started.
+/// The controllers that were started so far.
 struct Starting<'a> {
     registry: &'a Arc<Registry>,
     stop: &'a CancellationToken,
     tasks: &'a TaskTracker,
-    quiet: Vec<watch::Receiver<u64>>,
-    asked: watch::Sender<()>,
+    idle_at: Vec<watch::Receiver<u64>>,
+    wake: watch::Sender<()>,
 }
 
 impl Starting<'_> {
     fn run(&mut self, controller: impl Controller) {
-        let (told, quiet) = watch::channel(0);
+        let (sender, idle_at) = watch::channel(0);
         self.registry.health.controller_starts();
-        let run = run(controller, self.registry.clone(), self.stop.clone(), told, self.asked.subscribe());
+        let run = run(controller, self.registry.clone(), self.stop.clone(), sender, self.wake.subscribe());
         self.tasks.spawn(Offload::new(&self.registry.offload_permits, run));
-        self.quiet.push(quiet);
+        self.idle_at.push(idle_at);
     }
 }
 
@@ -135,68 +135,68 @@ async fn run<C: Controller>(
     mut controller: C,
     registry: Arc<Registry>,
     stop: CancellationToken,
-    quiet: watch::Sender<u64>,
-    mut asked: watch::Receiver<()>,
+    idle_at: watch::Sender<u64>,
+    mut wake: watch::Receiver<()>,
 ) {
     let _running = registry.health.controller_runs();
-    let mut feed = registry.db.follow_all(C::OF);
-    let mut told = registry.db.revision();
-    controller.look_anew(&registry);
-    let (mut due, mut wake) = (true, None);
+    let mut feed = registry.db.follow_all(C::RESOURCES);
+    let mut observed = registry.db.revision();
+    controller.resync(&registry);
+    let (mut due, mut next_work) = (true, None);
     loop {
         if std::mem::take(&mut due) {
-            wake = controller.work(&registry, told).await;
+            next_work = controller.work(&registry, observed).await;
         }
         if let Some(revision) = registry.db.revision_if_all_read(&feed)
             && !controller.is_busy()
         {
-            quiet.send_replace(revision);
+            idle_at.send_replace(revision);
         }
         let sleep = async {
-            match wake {
-                Some(wake) => tokio::time::sleep_until(wake).await,
+            match next_work {
+                Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            next = feed.next() => due |= take_up(&mut controller, &registry, next).await,
+            next = feed.next() => due |= apply(&mut controller, &registry, next).await,
             () = sleep => due = true,
-            Ok(()) = asked.changed() => (),
+            Ok(()) = wake.changed() => (),
         }
-        told = registry.db.revision();
+        observed = registry.db.revision();
         due |= catch_up(&mut controller, &registry, &mut feed).await;
     }
 }
 
-/// Takes the changes that have come meanwhile; answers whether anything may follow from them.
+/// Applies all pending changes. Returns whether there may be work to do.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
-        due |= take_up(controller, registry, next).await;
+        due |= apply(controller, registry, next).await;
     }
     due
 }
 
-async fn take_up(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
+async fn apply(controller: &mut impl Controller, registry: &Registry, next: Result<Arc<Change>, Lagged>) -> bool {
     match next {
         Ok(change) => {
             offload::work_on(change.new.weight()).await;
             controller.observe(&change)
         }
         Err(Lagged) => {
-            controller.look_anew(registry);
+            controller.resync(registry);
             true
         }
     }
 }
 
-/// The options of the controllers' own writes.
+/// Returns the options of the controllers' writes.
 fn options() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// The objects of one resource as they are now, all namespaces together.
+/// Returns the objects of a resource in all namespaces.
 fn all(registry: &Registry, resource: &str) -> Run {
     registry.db.objects_of(resource, &Range::namespace(None))
 }

@@ -1,4 +1,4 @@
-//! Faults, scripted by value: what goes wrong, for whom, and how often.
+//! Scripted faults: which requests fail, how, and how often.
 
 mod rule;
 
@@ -13,30 +13,30 @@ use tokio_util::sync::CancellationToken;
 use self::rule::Armed;
 use crate::verb::RequestVerb;
 
-/// The scripted faults of a server, in the order in which they were added.
+/// The scripted faults of a server. Rules apply in the order in which they were added.
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime by whose clock windows of time go, if that is not that of whoever adds a rule.
-    home: OnceLock<Handle>,
+    /// The runtime whose clock decides time windows. If unset, the runtime of the thread that adds a rule decides.
+    runtime: OnceLock<Handle>,
 }
 
 #[derive(Debug)]
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// How often each rule has struck, by its number.
+    /// How often each rule has fired, by the number in its [`RuleId`].
     hits: Vec<u64>,
 }
 
-/// A rule that was added to a server.
+/// Identifies a rule that was added to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// What a request looks like to a rule.
+/// The attributes of a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// None where it is for no resource.
+    /// `None` for a request without a resource.
     pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -45,30 +45,30 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` that a read asks for; empty where it wants the newest.
+    /// The `resourceVersion` of a read. Empty if the read asks for the newest state.
     pub(crate) version: &'a str,
 }
 
-/// What a rule does to a request before it is served.
+/// The effect of the rules on a request before it is served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// Serve it, then lose the answer.
+    /// Serve the request, then send this answer instead of the real one.
     pub(crate) lose_answer: Option<Answer>,
-    /// Read what this view shows.
+    /// Read from this view.
     pub(crate) view: Option<View>,
 }
 
-/// What of a resource is seen.
+/// A view of the store that is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// What this version left.
+    /// The state at this revision.
     At(u64),
     Behind(Lag),
 }
 
-/// That a watch sees a view that lags.
+/// The effect of a [`Fault::Lag`] rule on one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Lagging {
     pub(crate) lag: Lag,
@@ -77,12 +77,12 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Whether it lags no more.
+    /// Whether the lag has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// Waits until it lags no more.
+    /// Waits until the lag ends.
     pub(crate) async fn end(&self) {
         match self.until {
             Some(until) => {
@@ -93,43 +93,42 @@ impl Lagging {
     }
 }
 
-/// What a rule does to a watch.
+/// The effect of a rule on one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// It begins too old.
+    /// The watch begins with an expired revision.
     Expired,
-    /// Its connection is cut after so many frames.
+    /// The connection is cut after this many frames.
     CutAfter(u32),
-    /// Its connection is cut in the middle of the frame after so many.
+    /// The connection is cut in the middle of the frame after this many frames.
     CutMidFrame(u32),
-    /// It says nothing more after so many frames.
+    /// The watch sends nothing after this many frames.
     SilentAfter(u32),
 }
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), home: OnceLock::new() }
+        Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Has windows of time go by the clock of that runtime. The first that is given counts.
-    pub(crate) fn go_by_clock_of(&self, home: Handle) {
-        self.home.get_or_init(|| home);
+    /// Uses the clock of this runtime for time windows. Later calls have no effect.
+    pub(crate) fn use_clock_of(&self, runtime: Handle) {
+        self.runtime.get_or_init(|| runtime);
     }
 
-    /// Adds a rule. Rules are looked at in the order in which they were added.
+    /// Adds a rule. Rules apply in the order in which they were added.
     pub fn add(&self, rule: Rule) -> RuleId {
-        let _at_home = self.home.get().map(Handle::enter);
+        let _runtime = self.runtime.get().map(Handle::enter);
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each has a source of its own, so that none of them changes what strikes by another.
+        // Each rule has its own random source, so that no rule changes the choices of another.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
     }
 
-    /// Removes one rule. One that is spent strikes no more in any case; watches that lag by this one catch up, as far as what they were yet to
-    /// be told is kept.
+    /// Removes a rule. Watches that lag because of it catch up, as far as their events are still in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
@@ -139,29 +138,29 @@ impl Faults {
         self.lock().rules.clear();
     }
 
-    /// How often rules have struck so far, all together.
+    /// Returns how often all rules together have fired so far.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
 
-    /// How often this rule has struck so far, whether it is there any more or not.
+    /// Returns how often this rule has fired so far. It works for removed rules, too.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Whether some rule is for objects of one name, and may strike a create.
-    pub(crate) fn ask_for_names(&self) -> bool {
-        let is_meant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
-        self.lock().rules.iter().any(|armed| is_meant(&armed.rule))
+    /// Whether a rule could match a create by its name. Only then the name must be read from the body.
+    pub(crate) fn needs_create_names(&self) -> bool {
+        let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
+        self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
     }
 
-    /// What the rules do to a request before it is served.
+    /// Applies the rules to a request before it is served.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
-            let matches = !armed.rule.fault.is_about_watch(request) && armed.strikes(request);
+            let matches = !armed.rule.fault.is_about_watch(request) && armed.fires(request);
             if !matches {
                 continue;
             }
@@ -182,7 +181,8 @@ impl Faults {
         before
     }
 
-    /// What the rules do to a watch as it begins: of what ends it, only the first that strikes counts, and of what makes it lag.
+    /// Applies the rules to a watch that begins. At most one rule that ends or silences the watch fires, and at most one rule that
+    /// makes it lag.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;
@@ -190,7 +190,7 @@ impl Faults {
         for armed in rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watch(request)) {
             let is_lag = matches!(armed.rule.fault, Fault::Lag(_));
             let is_taken = if is_lag { lags.is_some() } else { ends.is_some() };
-            if is_taken || !armed.strikes(request) {
+            if is_taken || !armed.fires(request) {
                 continue;
             }
             hits[armed.id.0] += 1;

@@ -1,8 +1,8 @@
-//! The HTTP shell: from a request's head and body to an answer's.
+//! The HTTP layer: turns the head and the body of a request into a response.
 //!
-//! [`respond`] walks a request through the checks in the order in which a real server makes them, so that the first thing wrong
-//! is what the client is told: path, `timeout=`, authentication, impersonation, authorisation, route and verb, `Accept`, media
-//! type and size of the body, options, decoding. What remains is for [`registry`](crate::registry).
+//! [`respond`] applies the checks in kube-apiserver's order, because the client gets the first failure: path, `timeout=`,
+//! authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding. The
+//! [`registry`](crate::registry) does the rest.
 
 mod api_groups;
 mod body;
@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use body::Delivery;
+use body::RequestBody;
 pub(crate) use body::{Incoming, ResponseBody, full};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
@@ -49,35 +49,35 @@ use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 use crate::request::{Requester, Subresource, Verb};
 
-/// A request on its way through the checks.
+/// The state of one request during the checks.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// Both as they came.
+    /// The path and query as received.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// What it falls under, once it is known who asks.
+    /// The flow schema and priority level, once the user is known.
     flow: Option<auth::Flow>,
-    /// What it does, and to what.
+    /// The verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of what it is about, for rules.
+    /// The name of the object, for RBAC and fault rules. Lists and watches of one name have it, too.
     object: String,
-    /// It reads what this view shows, for a fault that a test asked for.
+    /// The view to read from, set by a scripted fault.
     view: Option<View>,
-    /// What to warn the client of, whatever the outcome.
+    /// Warnings for the client, sent whatever the outcome.
     pub(crate) warnings: Vec<String>,
-    /// How many bytes the object takes that it is to write, if it is there.
+    /// The size of the stored object that the request writes, in bytes. Zero if there is none.
     weight: usize,
-    /// What its schema takes, as bytes of a body.
+    /// The cost of the kind's schema, as the size of a body in bytes.
     schema_weight: usize,
-    /// The room for the bodies of all requests.
+    /// The budget for the bodies of all requests.
     bodies: Arc<BodyBudget>,
-    /// The connection, where the client would have another protocol on it.
+    /// The connection, if the client asks for an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// What the connection carries after the answer, if that is 101.
+    /// The protocol to run on the connection after a response 101.
     socket: Option<Socket>,
 }
 
@@ -106,7 +106,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// A header as text; empty where it is absent.
+    /// Returns a header as text, or an empty text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl Call {
         self.header(USER_AGENT)
     }
 
-    /// The labels by which the request is counted. None for paths that lead nowhere.
+    /// Returns the metric labels of the request. `None` if the path is unknown.
     fn labels(&self) -> Option<RequestLabels> {
         let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
         let Some(verb) = self.verb else {
@@ -140,12 +140,12 @@ impl Call {
     }
 }
 
-/// By when an answer has to be out, whether its client reads it or not.
+/// When a response must be complete, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
-    /// It is made as fast as it can be.
+    /// The deadline of an ordinary request.
     Request(Instant),
-    /// It goes on until then.
+    /// The end of a watch.
     Watch(Instant),
 }
 
@@ -157,13 +157,16 @@ impl Deadline {
     }
 }
 
-/// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
-/// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
+/// Answers one request. Also returns the socket to run on the connection, if the request was upgraded to a WebSocket. Never fails: errors
+/// become responses.
 ///
-/// The answer is there in time, whatever is worked on: a step that is taken on another thread when the time is up goes on there to its
-/// end, and writes nothing any more.
+/// The response is always ready at the deadline. An offloaded step that is still running then runs to its end, but writes nothing.
 ///
-/// `deadline` is told by when the answer has to be out, if it has to.
+/// Calls `deadline` with the deadline of the response, if it has one.
+///
+/// # Cancel safety
+///
+/// Dropping the future leaves each write either complete or not started.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
@@ -174,19 +177,19 @@ pub(crate) async fn respond(
     let info = RequestInfo::of(&mut call);
     let end = info.as_ref().ok().and_then(|info| info.limit).map(|limit| Instant::now() + limit);
     call.requester.deadline = end;
-    let asked = AuditGuard::new(registry.clone(), call);
-    let work = Offload::new(&registry.offload_permits, answer(asked, info, incoming));
+    let audited = AuditGuard::new(registry.clone(), call);
+    let work = Offload::new(&registry.offload_permits, answer(audited, info, incoming));
     let Some(end) = end else {
-        let (response, mut goes_on) = work.await;
-        goes_on.asked.is_told = true;
-        goes_on.ends.map(Deadline::Watch).map(deadline);
-        return (response, goes_on.socket);
+        let (response, mut ongoing) = work.await;
+        ongoing.audited.in_time = true;
+        ongoing.ends.map(Deadline::Watch).map(deadline);
+        return (response, ongoing.socket);
     };
     deadline(Deadline::Request(end));
     match tokio::time::timeout_at(end, work).await {
-        Ok((response, mut goes_on)) => {
-            goes_on.asked.is_told = true;
-            (response, goes_on.socket)
+        Ok((response, mut ongoing)) => {
+            ongoing.audited.in_time = true;
+            (response, ongoing.socket)
         }
         Err(_) => {
             let mut response = encode::timed_out();
@@ -196,24 +199,24 @@ pub(crate) async fn respond(
     }
 }
 
-/// What goes on once an answer has begun.
-struct GoesOn {
-    /// What was asked, for the audit log, which learns whether the answer was there in time.
-    asked: AuditGuard,
-    /// On the connection.
+/// The parts of a request that live on after the response has begun.
+struct Ongoing {
+    /// Writes the audit record. It must learn whether the response was in time.
+    audited: AuditGuard,
+    /// Runs on the upgraded connection.
     socket: Option<Socket>,
-    /// Until then, in the body.
+    /// The end of a watch, which the body sends.
     ends: Option<Instant>,
 }
 
-/// The answer to a request, as soon as it is worked out.
+/// Serves a request and returns the response.
 async fn answer(
-    mut asked: AuditGuard,
+    mut audited: AuditGuard,
     info: Outcome<RequestInfo>,
     incoming: Incoming,
-) -> (Response<ResponseBody>, GoesOn) {
-    let (registry, committed) = (asked.registry.clone(), asked.committed.clone());
-    let call = &mut asked.call;
+) -> (Response<ResponseBody>, Ongoing) {
+    let (registry, committed) = (audited.registry.clone(), audited.committed.clone());
+    let call = &mut audited.call;
     let outcome = match info {
         Ok(info) => committed.during(serve(&registry, call, &info, incoming)).await,
         Err(failure) => Err(failure),
@@ -229,28 +232,28 @@ async fn answer(
         Err(failure) => encode::failure(call, &failure).await,
     };
     let socket = call.socket.take();
-    asked.code = response.status().as_u16();
+    audited.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return (response, GoesOn { asked, socket, ends });
+        return (response, Ongoing { audited, socket, ends });
     }
-    add_headers(&asked.registry, &asked.call, scheduled, &mut response);
-    (response, GoesOn { asked, socket: None, ends })
+    add_headers(&audited.registry, &audited.call, scheduled, &mut response);
+    (response, Ongoing { audited, socket: None, ends })
 }
 
-/// A request, which the audit log gets to know in the end, even if nobody waits for its answer by then.
+/// Writes the metrics and the audit record of a request on drop, even if its future is dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
     received: Instant,
     committed: Committed,
     code: u16,
-    /// Whether the answer was there in time.
-    is_told: bool,
+    /// Whether the response was ready before the deadline.
+    in_time: bool,
 }
 
 impl AuditGuard {
     fn new(registry: Arc<Registry>, call: Call) -> Self {
-        Self { registry, call, received: Instant::now(), committed: Committed::default(), code: 0, is_told: false }
+        Self { registry, call, received: Instant::now(), committed: Committed::default(), code: 0, in_time: false }
     }
 }
 
@@ -263,8 +266,8 @@ impl Drop for AuditGuard {
         }
         let user_agent = self.call.user_agent().to_owned();
         let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
-        let is_late = !self.is_told && self.call.requester.is_timed_out();
-        self.registry.audit.note(AuditRecord {
+        let is_late = !self.in_time && self.call.requester.is_timed_out();
+        self.registry.audit.record(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.requester.user.name),
             user_agent,
@@ -281,16 +284,16 @@ impl Drop for AuditGuard {
     }
 }
 
-/// What a request is for.
+/// The target, the verb and the time limit of a request.
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// How long it may take, if there is an end to that.
+    /// The time limit. `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
 impl RequestInfo {
-    /// Reads it from the path, the method and the query; the call is told of it.
+    /// Derives it from the path, the method and the query. Stores verb, target and object name in the call.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -300,7 +303,7 @@ impl RequestInfo {
         call.verb = verb;
         if let Target::Resource(path) = &target {
             call.target.clone_from(path);
-            call.object = named(call, path, verb);
+            call.object = object_name(call, path, verb);
         }
         let limit = time_limit(call, &target, verb)?;
         Ok(Self { target, verb, limit })
@@ -314,15 +317,15 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     call.requester.user =
         registry.authenticator.authenticate(&registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
-    let delivery = match verb {
-        Some(Verb::Create) if call.object.is_empty() && registry.faults.ask_for_names() => {
-            let body = body::take(call, incoming).await?;
-            // The turn that it has for its name ends before what a fault may have it wait for.
-            let turn = body::read(call, Delivery::Come(body.clone())).await?;
-            call.object = decode::name(turn, call.header(CONTENT_TYPE));
-            Delivery::Come(body)
+    let request_body = match verb {
+        Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
+            let body = body::receive(call, incoming).await?;
+            // These bytes hold a processing permit. It is released here, before a fault can delay the request.
+            let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
+            call.object = decode::name(bytes, call.header(CONTENT_TYPE));
+            RequestBody::Received(body)
         }
-        _ => Delivery::Coming(incoming),
+        _ => RequestBody::Incoming(incoming),
     };
     let before = registry.faults.before(&fault_request(call));
     if !before.delay.is_zero() {
@@ -333,8 +336,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
         return Ok(Reply::Fault(answer));
     }
     let reply = match target {
-        Target::Resource(path) => resource::serve(registry, call, path, verb, delivery).await,
-        Target::Other(parts) => other(registry, call, parts).await,
+        Target::Resource(path) => resource::serve(registry, call, path, verb, request_body).await,
+        Target::Other(parts) => serve_non_resource(registry, call, parts).await,
         Target::Undeterminable => Err(Failure::page_not_found()),
     };
     match before.lose_answer {
@@ -343,7 +346,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
 }
 
-/// What is told of a path that begins as that of a watch, and ends there.
+/// Returns kube-apiserver's error for a path that ends after `/watch`.
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
@@ -351,7 +354,7 @@ fn undeterminable(uri: &Uri) -> Failure {
     Failure { text: Some(text.into()), ..Failure::plain(500, "") }
 }
 
-fn counts(registry: &Registry) -> Reply {
+fn metrics_text(registry: &Registry) -> Reply {
     let mut headers = http::HeaderMap::new();
     let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -359,14 +362,14 @@ fn counts(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-/// Health, discovery and the like.
-async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+/// Serves paths that are not resources: health, discovery and so on.
+async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
     }
     match parts {
         [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
-        [first] if first == "metrics" && !call.path.ends_with('/') => Ok(counts(registry)),
+        [first] if first == "metrics" && !call.path.ends_with('/') => Ok(metrics_text(registry)),
         [first, second] if first == ".well-known" && second == "openid-configuration" => {
             api_groups::only_get(call)?;
             Ok(openid::configuration(registry, call))
@@ -379,7 +382,7 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     }
 }
 
-/// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.
+/// Returns the verb of a request for a resource. `None` for other paths and for unknown methods.
 fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
@@ -398,8 +401,8 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// The same in the words of rules; where the request is for no resource, the method.
-fn word(call: &Call, target: &Target, verb: Option<Verb>) -> String {
+/// Returns the verb for RBAC rules. For a path that is not a resource, it is the method.
+fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
         Target::Resource(_) => verb.map_or("", Verb::name).to_owned(),
@@ -407,8 +410,8 @@ fn word(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Where a list or watch asks for one name, it is about that object.
-fn named(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
+/// Returns the name in the path, or the name that a list or watch selects with its field selector.
+fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
     }
@@ -416,13 +419,13 @@ fn named(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
-/// Holds the request against the rules; one that acts as somebody else first against those for that.
+/// Authorizes the request. Impersonation is authorized first.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
-    let word = word(call, target, verb);
+    let verb = rbac_verb(call, target, verb);
     let (name, url) = (call.object.clone(), call.path.clone());
     let attributes = match target {
-        Target::Resource(path) => Attributes::Resource { verb: &word, path, name: &name },
-        _ => Attributes::Path { verb: &word, path: &url },
+        Target::Resource(path) => Attributes::Resource { verb: &verb, path, name: &name },
+        _ => Attributes::Path { verb: &verb, path: &url },
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
         call.requester.user = auth::impersonate(registry.rbac(), &call.requester.user, wanted, &attributes)?;
@@ -431,7 +434,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     auth::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// The request as the rules of scripted faults see it.
+/// Returns the attributes that fault rules match.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -447,11 +450,10 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// How long a request may take at most; one that asks for less gets less.
-const LONGEST_REQUEST: Duration = Duration::from_secs(60);
+/// The default and upper bound of the time limit of a request.
+const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
-/// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
-/// a duration in Go's spelling, on every other path.
+/// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.
 fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
     let streams = |path: &ResourcePath| Subresource::parse(&path.subresource).is_some_and(Subresource::is_stream);
     if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
@@ -459,13 +461,13 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
     }
     let text = call.query.text("timeout");
     if text.is_empty() {
-        return Ok(Some(LONGEST_REQUEST));
+        return Ok(Some(MAX_REQUEST_TIME));
     }
-    let asked = go_duration(text).map_err(|why| {
+    let timeout = go_duration(text).map_err(|why| {
         let text = crate::failure::quoted(text);
         Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
     })?;
-    Ok(Some(if asked.is_zero() { LONGEST_REQUEST } else { asked.min(LONGEST_REQUEST) }))
+    Ok(Some(if timeout.is_zero() { MAX_REQUEST_TIME } else { timeout.min(MAX_REQUEST_TIME) }))
 }
 
 const AUDIT_ID: &str = "audit-id";
@@ -483,7 +485,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// What every answer has. `audit_id` is what its client calls the request, if it does.
+/// Adds the headers of all responses. `audit_id` is the request's own ID, if it has one.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -493,23 +495,23 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// So many characters of warnings are sent; where there are more, each is cut to its own share first.
-const LONGEST_WARNINGS: usize = 4 * 1024;
-const LONGEST_CUT_WARNING: usize = 256;
+/// The limit of all warnings together, in characters. If they are longer, each warning is truncated first.
+const MAX_WARNINGS: usize = 4 * 1024;
+const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Each warning once, in order, as far as a real server sends them.
+/// Returns the headers of the distinct warnings, in order, within kube-apiserver's limits.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
     let length = once.iter().map(|text| text.chars().count()).sum::<usize>();
-    let most = if length > LONGEST_WARNINGS { LONGEST_CUT_WARNING } else { LONGEST_WARNINGS };
+    let limit = if length > MAX_WARNINGS { MAX_TRUNCATED_WARNING } else { MAX_WARNINGS };
     let mut sent = 0;
     let mut headers = Vec::new();
     for text in once {
-        if sent >= LONGEST_WARNINGS {
+        if sent >= MAX_WARNINGS {
             break;
         }
-        let cut: String = text.chars().take(most).collect();
+        let cut: String = text.chars().take(limit).collect();
         sent += cut.chars().count();
         headers.extend(warning_header(&cut));
     }
@@ -522,7 +524,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// What a scripted fault answers.
+    /// Returns the failure for a fault's answer.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

@@ -132,7 +132,8 @@ impl Plan {
         // Roles are aggregated there, from all of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
-        let server = ApiServer::over(config, Some(Upstream::new(live))).await.map_err(PlanError::Server)?;
+        let server =
+            ApiServer::start_with_upstream(config, Some(Upstream::new(live))).await.map_err(PlanError::Server)?;
         if let Some(live) = server.live() {
             live.begin().await.map_err(|refusal| PlanError::Cluster { why: refusal.message() })?;
         }

@@ -1,4 +1,4 @@
-//! The server as a value: start it, use it, drop it.
+//! An API server as a value: start it, use it, drop it.
 
 mod activity;
 mod bootstrap;
@@ -67,7 +67,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The cluster that it is laid over, if it is.
+    /// The upstream cluster, if this server overlays one.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -75,43 +75,50 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// Its own runtime, if it has one.
-    home: Option<Handle>,
+    /// The runtime of the server's own thread, if it has one.
+    own_runtime: Option<Handle>,
 }
 
 impl ApiServer {
-    /// What this server takes and does nothing about, though a real one would, each with why. Whoever writes such a thing so that it
-    /// would count gets a Warning.
+    /// The objects and fields that this server accepts but, unlike kube-apiserver, does not act on. Each entry has a reason. A write
+    /// that relies on one of them gets a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
 
-    /// Starts a server. When this returns, it answers, and is ready. Dropping the future starts nothing that lasts.
+    /// Starts a server. When this returns, the server is ready and answers requests.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops everything that was started so far.
     ///
     /// # Errors
     ///
-    /// The port is taken, the token file cannot be used, no certificate can be made, or there is no thread to be had.
+    /// Fails if the port is in use, the token file is invalid, no certificate can be created, or the system provides no thread.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, unless it has [its own thread](ApiServerConfig::own_thread).
+    /// Panics outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
-        Self::over(config, None).await
+        Self::start_with_upstream(config, None).await
     }
 
-    /// Starts it, over another cluster if there is one.
-    pub(crate) async fn over(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
+    /// Starts a server, on top of an upstream cluster if there is one.
+    pub(crate) async fn start_with_upstream(
+        config: ApiServerConfig,
+        upstream: Option<Upstream>,
+    ) -> Result<Self, StartError> {
         match config.own_thread {
             true => thread::start(config, upstream).await,
             false => Self::launch(config, upstream).await,
         }
     }
 
-    /// Starts it on the present runtime.
+    /// Starts the server on the current runtime.
     async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
         let wanted = SocketAddr::new(config.bind, config.port);
-        let bound = |cause| StartError::Bind { address: wanted, cause };
-        let listener = TcpListener::bind(wanted).await.map_err(bound)?;
-        let mut address = listener.local_addr().map_err(bound)?;
+        let bind_error = |cause| StartError::Bind { address: wanted, cause };
+        let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
+        let mut address = listener.local_addr().map_err(bind_error)?;
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
         }
@@ -137,23 +144,23 @@ impl ApiServer {
                 None
             }
         };
-        let given_up = stop.clone().drop_guard();
-        // Ready is who has looked at all there is.
+        let stop_on_drop = stop.clone().drop_guard();
+        // The server is ready once each controller has seen all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
-        let most = listen::room(registry.config.connections);
-        tasks.spawn(listen::accept(listener, acceptor, front, most, stop.clone(), tasks.clone()));
-        given_up.disarm();
-        Ok(Self { registry, live, address, ca, token, stop, tasks, background, home: None })
+        let limit = listen::connection_limit(registry.config.connections);
+        tasks.spawn(listen::accept(listener, acceptor, front, limit, stop.clone(), tasks.clone()));
+        stop_on_drop.disarm();
+        Ok(Self { registry, live, address, ca, token, stop, tasks, background, own_runtime: None })
     }
 
-    /// Where it listens: `http://127.0.0.1:PORT`, or `https` with TLS.
+    /// Returns the URL of the server: `http://127.0.0.1:PORT`, or `https` with TLS.
     pub fn url(&self) -> String {
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// How a client reaches it, as an administrator.
+    /// Returns the configuration of a client that connects as an administrator.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -161,117 +168,127 @@ impl ApiServer {
         config
     }
 
-    /// The same as a kubeconfig file.
+    /// Returns the same configuration as a kubeconfig file.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
-    /// A way to it that needs no socket, for clients of this process.
+    /// Returns a service that calls the server without a socket, for clients in this process.
     pub fn in_process(&self) -> InProcess {
         let front = Front { registry: self.registry.clone(), live: self.live.clone() };
-        let home = self.home.clone().map(|runtime| thread::Home {
+        let own_runtime = self.own_runtime.clone().map(|runtime| thread::OwnRuntime {
             runtime,
             tasks: self.tasks.clone(),
             stop: self.stop.clone(),
         });
-        InProcess::new(front, self.token.clone(), self.stop.clone(), home)
+        InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. An object that exists already
-    /// is left alone.
+    /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. Objects that exist already are skipped.
     ///
     /// # Errors
     ///
-    /// The first object that cannot be created, and why. Those before it stay.
+    /// Returns the first object that cannot be created, with the reason. Objects before it stay.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
-        let _at_home = self.at_home();
+        let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects of each `.yaml`, `.yml` and `.json` file below a folder, in the order of their names, as
-    /// [`load`](Self::load) does, and returns how many it created.
+    /// Creates the objects of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of their paths, each
+    /// as by [`load`](Self::load). Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// The first file that cannot be read, or the first object that cannot be created, and why. Objects before it stay.
+    /// Returns the first file that cannot be read, or the first object that cannot be created, with the reason. Objects before it stay.
     pub fn load_dir(&self, dir: &Path) -> Result<usize, LoadError> {
-        let _at_home = self.at_home();
+        let _runtime = self.enter_runtime();
         load::dir(&self.registry, dir)
     }
 
-    /// All objects, as they are now, and the key of the tokens of service accounts.
+    /// Takes a snapshot of all objects, and of the key that signs the tokens of service accounts.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
-    /// Makes the objects those of a snapshot, of this server or another one, with their uids, and returns how many writes that took.
-    /// Versions do not go back: what is as the snapshot has it is left alone, and what is not is deleted or made anew, under a version
-    /// of its own, as those who watch are told. Tokens of service accounts that were given out before the snapshot hold on, and others no
-    /// more if they were another server's. Definitions are in force, or no more, once the server has
-    /// [settled](Self::settle).
+    /// Replaces all objects by the objects of a snapshot, which may come from another server. UIDs are kept. Returns the number of writes.
+    ///
+    /// Revisions do not go back. Objects that already match the snapshot stay untouched. All others are deleted or written with a new
+    /// revision, and watchers get an event for each.
+    ///
+    /// If the snapshot has a key for the tokens of service accounts, the server takes it over. Tokens that were signed with the key stay
+    /// valid. Tokens that were signed with another server's key become invalid.
+    ///
+    /// CustomResourceDefinitions are served, or no longer served, once the server has [settled](Self::settle).
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
-        let _at_home = self.at_home();
+        let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
             self.registry.authenticator.accounts.replace(key);
         }
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// The requests that were answered so far, as many as [are kept](ApiServerConfig::audit).
+    /// Returns the requests that were answered so far. [`ApiServerConfig::audit`] limits how many are kept.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
 
-    /// The faults that this server is to make on purpose.
+    /// Returns the scripted faults of this server, to add and remove rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }
 
-    /// Has a check of `/readyz`, `/livez` and `/healthz` fail from now on, or no more: `etcd`, `informer-sync` and so on, as
-    /// `/readyz?verbose` names them. What has no such check has no effect.
+    /// Makes a check of `/readyz`, `/livez` and `/healthz` fail from now on, or restores it. `/readyz?verbose` lists the names, for example
+    /// `etcd` or `informer-sync`. An unknown name has no effect.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Forgets the past: from now on, versions older than the present one can neither be watched from nor listed.
+    /// Compacts the store up to the current revision. From now on, lists and watches of older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Lets the server's wall clock run ahead of the machine's from now on, as on a cluster whose clocks disagree.
+    /// Sets the server's wall clock ahead of the machine's from now on, to simulate clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// On a thread of its own, a server goes by the clock of its runtime, whoever calls.
-    fn at_home(&self) -> Option<EnterGuard<'_>> {
-        self.home.as_ref().map(Handle::enter)
+    /// Enters the server's own runtime, if it has one. The server then uses that runtime's clock.
+    fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
+        self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// What it holds, for what is built on it.
+    /// Returns the registry, for the modules that build on the server.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// The cluster that it is laid over, if it is.
+    /// Returns the upstream cluster, if this server overlays one.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
 
-    /// The version of the last write.
+    /// Returns the revision of the last write.
     pub fn resource_version(&self) -> u64 {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's own controllers have done all that follows from the writes so far: definitions are in force,
-    /// dependents gone, deleted namespaces emptied. It does not wait for what a finalizer holds back. Dropping the future has no
-    /// effect.
+    /// Waits until the server's own controllers have processed all writes so far: definitions are served, dependents are deleted, deleted
+    /// namespaces are empty. It does not wait for objects that a finalizer blocks.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
     pub async fn settle(&self) {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Ends all connections and tasks, and waits until they are gone. Watches end at once. If the future is dropped, they end all
-    /// the same, with nobody waiting. A heavy body that is being worked on is worked on to the end, which may be a little later.
+    /// Closes all connections, ends all tasks, and waits for them. Watches end at once. Heavy work that is already offloaded to another
+    /// thread runs to its end and may finish a little later.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the shutdown.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -279,11 +296,11 @@ impl ApiServer {
     }
 }
 
-/// A token that nobody guesses, but who knows the seed.
+/// Returns a random token. With a seed, the token depends on the seed alone.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // Not what the uids are made of: clients see those.
+        // A different seed from the one of the UIDs, because clients see UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }
@@ -296,24 +313,24 @@ impl Drop for ApiServer {
     }
 }
 
-/// Why a server does not start.
+/// The reason why a server does not start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The server cannot listen on the address, mostly because something else does.
+    /// The server cannot listen on the address. Most often another process uses the port.
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
-    /// The token file cannot be used.
+    /// The token file is invalid.
     Tokens(TokenFileError),
-    /// No certificate can be made.
+    /// No certificate can be created.
     Tls(Box<dyn std::error::Error + Send + Sync>),
-    /// The system gives no randomness for the administrator's token.
+    /// The system provides no randomness for the administrator's token.
     NoRandomness,
-    /// The system gives no thread, or no runtime for it.
+    /// The system provides no thread, or no runtime for the thread.
     Thread(io::Error),
 }
 
@@ -322,9 +339,9 @@ impl fmt::Display for StartError {
         match self {
             Self::Bind { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Self::Tokens(error) => error.fmt(f),
-            Self::Tls(error) => write!(f, "no certificate could be made: {error}"),
-            Self::NoRandomness => f.write_str("the system gives no randomness for a token"),
-            Self::Thread(cause) => write!(f, "the server cannot have a thread of its own: {cause}"),
+            Self::Tls(error) => write!(f, "cannot create a certificate: {error}"),
+            Self::NoRandomness => f.write_str("the system provides no randomness for the administrator's token"),
+            Self::Thread(cause) => write!(f, "cannot start the server's own thread: {cause}"),
         }
     }
 }
@@ -339,7 +356,7 @@ impl std::error::Error for StartError {
     }
 }
 
-/// Why a manifest cannot be loaded.
+/// The reason why a manifest cannot be loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -347,16 +364,16 @@ pub enum LoadError {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
-    /// A document is not an object of a kind that is served, or it breaks a rule.
+    /// A document is not an object of a served kind, or it is invalid.
     Refused {
-        /// The file, if it came from one.
+        /// The file, if the document came from one.
         path: Option<PathBuf>,
-        /// The number of the document in it, from 1.
+        /// The number of the document in the text, from 1.
         document: usize,
-        /// Which object, and what is wrong with it.
+        /// The object and the reason.
         why: String,
     },
 }
@@ -364,7 +381,7 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { path, cause } => write!(f, "{} cannot be read: {cause}", path.display()),
+            Self::Unreadable { path, cause } => write!(f, "cannot read {}: {cause}", path.display()),
             Self::Refused { path: Some(path), document, why } => {
                 write!(f, "{}, document {document}: {why}", path.display())
             }

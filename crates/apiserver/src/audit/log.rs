@@ -1,4 +1,4 @@
-//! Where the records are kept: what many of them have in common, once.
+//! The storage of the audit. Parts that many records have in common are stored once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use tokio::time::Instant;
 use super::{AuditRecord, Commit, ServerAudit};
 use crate::verb::RequestVerb;
 
-/// What the records may take in memory, in bytes: the texts in them are as long as their clients like.
-const MOST_BYTES: usize = 32 << 20;
+/// The memory limit of all records, in bytes. Clients choose the length of the texts in them.
+const MAX_BYTES: usize = 32 << 20;
 
-/// The last requests.
+/// The latest requests.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
-    most: usize,
-    kept: Mutex<KeptRequests>,
+    limit: usize,
+    stored: Mutex<StoredRequests>,
 }
 
 #[derive(Debug, Default)]
-struct KeptRequests {
-    records: VecDeque<KeptRecord>,
+struct StoredRequests {
+    records: VecDeque<StoredRecord>,
     common: HashSet<Arc<Common>>,
     bytes: usize,
     lost: u64,
@@ -28,7 +28,7 @@ struct KeptRequests {
 }
 
 #[derive(Debug)]
-struct KeptRecord {
+struct StoredRecord {
     common: Arc<Common>,
     received: Instant,
     name: Box<str>,
@@ -37,7 +37,7 @@ struct KeptRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// What a client's requests to one resource have in common.
+/// The common part of a client's requests for one resource.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -50,69 +50,69 @@ struct Common {
 }
 
 impl AuditLog {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, stored: Mutex::default() }
     }
 
-    pub(crate) fn note(&self, record: AuditRecord) {
+    pub(crate) fn record(&self, record: AuditRecord) {
         let AuditRecord { received, user, user_agent, verb, group, resource, subresource, namespace, .. } = record;
         let AuditRecord { name, code, committed, annotations, .. } = record;
         let common = Common { user, user_agent, verb, group, resource, subresource, namespace };
         let name = name.into();
-        let mut kept = self.lock();
-        let (common, _known) = kept.share(common);
-        kept.add(KeptRecord { common, received, name, code, committed, annotations });
-        while kept.records.len() > self.most || kept.bytes > MOST_BYTES {
-            kept.forget_oldest();
+        let mut stored = self.lock();
+        let (common, _known) = stored.share(common);
+        stored.add(StoredRecord { common, received, name, code, committed, annotations });
+        while stored.records.len() > self.limit || stored.bytes > MAX_BYTES {
+            stored.drop_oldest();
         }
-        drop(kept);
+        drop(stored);
     }
 
     pub(crate) fn read(&self) -> ServerAudit {
-        let kept = self.lock();
-        let records = kept.records.iter().map(KeptRecord::whole).collect();
-        ServerAudit { records, lost: kept.lost, lost_until: kept.lost_until }
+        let stored = self.lock();
+        let records = stored.records.iter().map(StoredRecord::to_record).collect();
+        ServerAudit { records, lost: stored.lost, lost_until: stored.lost_until }
     }
 
-    fn lock(&self) -> MutexGuard<'_, KeptRequests> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, StoredRequests> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl KeptRequests {
-    /// The shared one; and the other, if it is not needed any more, to be freed under no lock.
+impl StoredRequests {
+    /// Returns the shared value, and `common` if it is a duplicate. The caller frees the duplicate after it releases the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {
             return (known.clone(), Some(common));
         }
         let common = Arc::new(common);
-        self.bytes += common.weight();
+        self.bytes += common.size();
         self.common.insert(common.clone());
         (common, None)
     }
 
-    fn add(&mut self, record: KeptRecord) {
-        self.bytes += record.weight();
+    fn add(&mut self, record: StoredRecord) {
+        self.bytes += record.size();
         self.records.push_back(record);
     }
 
-    fn forget_oldest(&mut self) {
+    fn drop_oldest(&mut self) {
         let Some(oldest) = self.records.pop_front() else { return };
-        self.bytes -= oldest.weight();
+        self.bytes -= oldest.size();
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // This one has it, and the set.
+        // The record and the set have one reference each.
         if Arc::strong_count(&oldest.common) == 2 {
-            self.bytes -= oldest.common.weight();
+            self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);
         }
     }
 }
 
-impl KeptRecord {
-    fn whole(&self) -> AuditRecord {
+impl StoredRecord {
+    fn to_record(&self) -> AuditRecord {
         let Common { user, user_agent, verb, group, resource, subresource, namespace } = &*self.common;
         AuditRecord {
             received: self.received,
@@ -130,7 +130,7 @@ impl KeptRecord {
         }
     }
 
-    fn weight(&self) -> usize {
+    fn size(&self) -> usize {
         size_of::<Self>()
             + self.name.len()
             + self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
@@ -138,7 +138,7 @@ impl KeptRecord {
 }
 
 impl Common {
-    fn weight(&self) -> usize {
+    fn size(&self) -> usize {
         let Self { user, user_agent, verb: _, group, resource, subresource, namespace } = self;
         let texts = [user, user_agent, group, resource, subresource, namespace];
         size_of::<Self>() + texts.into_iter().map(String::len).sum::<usize>()
@@ -167,35 +167,37 @@ mod tests {
     }
 
     #[test]
-    fn records_come_out_as_they_went_in_and_what_is_forgotten_leaves_nothing() {
+    fn records_round_trip_and_dropped_records_free_memory() {
         let log = AuditLog::new(3);
         let records: Vec<_> =
             [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4")].map(|(user, name)| record(user, name)).into();
         for record in &records {
-            log.note(record.clone());
+            log.record(record.clone());
         }
         let read = log.read();
         assert_eq!((&read.records[..], read.lost), (&records[1..], 1));
         assert_eq!(log.lock().common.len(), 2);
-        log.note(record("a", "5"));
-        assert_eq!(log.lock().common.len(), 1, "nobody has b's any more");
+        log.record(record("a", "5"));
+        assert_eq!(log.lock().common.len(), 1, "no record of b is left");
         for user in 0..9 {
-            log.note(record(&user.to_string(), "6"));
+            log.record(record(&user.to_string(), "6"));
         }
-        let mut kept = log.lock();
-        assert_eq!((kept.records.len(), kept.common.len()), (3, 3));
-        (0..3).for_each(|_| kept.forget_oldest());
-        assert_eq!((kept.bytes, kept.common.len()), (0, 0));
+        let mut stored = log.lock();
+        assert_eq!((stored.records.len(), stored.common.len()), (3, 3));
+        (0..3).for_each(|_| stored.drop_oldest());
+        assert_eq!((stored.bytes, stored.common.len()), (0, 0));
     }
 
     #[test]
-    fn the_records_are_bounded_in_bytes() {
+    fn memory_of_records_is_bounded() {
         let log = AuditLog::new(usize::MAX);
         let long = "x".repeat(1 << 20);
-        (0..100).for_each(|number| log.note(record(&format!("{long}{number}"), &long)));
-        let kept = log.lock();
+        (0..100).for_each(|number| log.record(record(&format!("{long}{number}"), &long)));
+        let stored = log.lock();
         assert!(
-            kept.bytes <= MOST_BYTES && kept.bytes > MOST_BYTES - (3 << 20) && kept.common.len() == kept.records.len()
+            stored.bytes <= MAX_BYTES
+                && stored.bytes > MAX_BYTES - (3 << 20)
+                && stored.common.len() == stored.records.len()
         );
     }
 }

@@ -1,7 +1,7 @@
-//! The tokens of service accounts: what they claim, under a signature of this server's own.
+//! The tokens of service accounts: claims, signed by this server.
 //!
-//! Nothing is kept of a token that was given out. Who shows one is its account, for as long as what it claims holds: its time, its
-//! audience, and the objects that it is bound to, each with the uid that it had.
+//! The server does not store the tokens that it issued. A token is valid while its claims hold: its lifetime, its audiences, and the
+//! objects that it is bound to, which must still have the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -20,18 +20,18 @@ use crate::kinds::{Bound, Cluster, GroupResource, Named};
 use crate::object::metadata;
 use crate::request::user::{ServiceAccountName, User};
 
-/// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
+/// The issuer of the tokens, and the default audience: this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// How they are signed: in the same way each time.
+/// The signature algorithm. It is deterministic.
 const ALGORITHM: &str = "EdDSA";
 
-/// How far the clocks of those who make and check tokens may disagree, in seconds.
+/// The tolerated clock skew in seconds.
 const LEEWAY: i64 = 60;
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a token claims. Times are seconds since the epoch.
+/// The claims of a token. Times are in seconds since the epoch.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Claims {
     pub(crate) aud: Vec<String>,
@@ -45,11 +45,11 @@ pub(crate) struct Claims {
     pub(crate) sub: String,
 }
 
-/// Why a token is nobody's. Empty where nothing says that it was ever one of this server's.
+/// The reason why a token is invalid. Empty if nothing shows that this server ever issued it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unknown(pub(super) String);
+pub(crate) struct InvalidToken(pub(super) String);
 
-impl fmt::Display for Unknown {
+impl fmt::Display for InvalidToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_str() {
             "" => f.write_str("invalid bearer token"),
@@ -58,10 +58,10 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// What a key is made of. Its signatures follow from it and what is signed alone.
+/// The seed of a signing key. The key and its signatures are deterministic functions of the seed.
 pub(crate) type KeySeed = [u8; 32];
 
-/// The key that tokens are signed with; made when the first is needed.
+/// The signing key for tokens. It is created on first use.
 pub(crate) struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
 struct SigningKey {
@@ -77,7 +77,7 @@ impl SigningKey {
 }
 
 impl SigningKey {
-    /// By which tokens name the key.
+    /// Returns the key ID that tokens contain.
     fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.pair.public_key().as_ref()))
     }
@@ -90,7 +90,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// With a seed, the key follows from that.
+    /// Creates a signing key. With a seed, the key depends on the seed alone.
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -99,17 +99,17 @@ impl AccountTokens {
         Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
-    /// What the key is made of; none if the system has no randomness to give.
+    /// Returns the seed of the key. `None` if the system has no randomness.
     pub(crate) fn seed(&self) -> Option<KeySeed> {
         Some(self.key()?.seed)
     }
 
-    /// Signs with another key from now on. Tokens under the present one are nobody's then.
+    /// Replaces the signing key. Tokens signed with the old key become invalid.
     pub(crate) fn replace(&self, seed: KeySeed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = SigningKey::new(seed);
     }
 
-    /// The public key as a JSON Web Key; none if the system has no randomness to give.
+    /// Returns the public key as a JSON Web Key. `None` if the system has no randomness.
     pub(super) fn public_key(&self) -> Option<Json> {
         let key = self.key()?;
         let public = URL_SAFE_NO_PAD.encode(key.pair.public_key().as_ref());
@@ -117,7 +117,7 @@ impl AccountTokens {
         Some(json!({"use": "sig", "kty": "OKP", "kid": key, "crv": "Ed25519", "alg": ALGORITHM, "x": public}))
     }
 
-    /// The claims as a token; none if the system has no randomness to give.
+    /// Signs claims and returns the token. `None` if the system has no randomness.
     pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
         let key = self.key()?;
         let part = |value: Json| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -127,33 +127,33 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them, in
-    /// their order.
+    /// Returns the user of a token that is valid for one of `audiences` at `now`, in seconds since the epoch. Also returns the matching
+    /// audiences, in the order of `audiences`.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
         token: &str,
         audiences: &[String],
         now: i64,
-    ) -> Result<(User, Vec<String>), Unknown> {
+    ) -> Result<(User, Vec<String>), InvalidToken> {
         let claims = self.claims(token)?;
         let of_token: HashSet<&String> = claims.aud.iter().collect();
-        let meant: Vec<_> = audiences.iter().filter(|audience| of_token.contains(audience)).cloned().collect();
-        if meant.is_empty() {
+        let matching: Vec<_> = audiences.iter().filter(|audience| of_token.contains(audience)).cloned().collect();
+        if matching.is_empty() {
             let (of, wanted) = (listed(&claims.aud), listed(audiences));
-            return Err(Unknown(format!("token audiences {of} is invalid for the target audiences {wanted}")));
+            return Err(InvalidToken(format!("token audiences {of} is invalid for the target audiences {wanted}")));
         }
-        claims.check(cluster, now).map_err(Unknown)?;
-        Ok((claims.user(), meant))
+        claims.check(cluster, now).map_err(InvalidToken)?;
+        Ok((claims.user(), matching))
     }
 
-    /// What a token claims, if this server signed it.
-    fn claims(&self, token: &str) -> Result<Claims, Unknown> {
-        let (signed, signature) = token.rsplit_once('.').ok_or_else(Unknown::default)?;
-        let (header, claims) = signed.split_once('.').ok_or_else(Unknown::default)?;
-        let claims = read(claims).ok_or_else(Unknown::default)?;
+    /// Returns the claims of a token that this server signed.
+    fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
+        let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
+        let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
+        let claims = read(claims).ok_or_else(InvalidToken::default)?;
         if claims["iss"] != ISSUER {
-            return Err(Unknown::default());
+            return Err(InvalidToken::default());
         }
         let is_ours = || {
             let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -162,9 +162,9 @@ impl AccountTokens {
             (read(header)?["alg"] == ALGORITHM).then_some(())?;
             key.verify(signed.as_bytes(), &signature).ok()
         };
-        is_ours().ok_or_else(|| Unknown("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // What we signed can be read.
-        Claims::deserialize(&claims).map_err(|error| Unknown(error.to_string()))
+        is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
+        // This server signed the claims, so it can decode them.
+        Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
     fn key(&self) -> Option<Arc<SigningKey>> {
@@ -179,7 +179,7 @@ impl AccountTokens {
 }
 
 impl Claims {
-    /// Why the claims do not hold, if they do not.
+    /// Returns why the claims do not hold, if they do not.
     fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
         if now - LEEWAY > self.exp {
             return Err("service account token has expired".into());
@@ -208,7 +208,7 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // The node of a pod that the token is bound to is told, and not looked at.
+        // If the token is bound to a pod, its node is only reported, not checked.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
@@ -244,19 +244,19 @@ impl Claims {
 }
 
 impl Named {
-    /// Fails if the object of that name is another one by now.
+    /// Fails if the UID of the object differs from the UID in the claims.
     fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
     }
 }
 
-/// A part of a token as JSON.
+/// Decodes a part of a token as JSON.
 fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Texts as Go lists them.
+/// Formats texts as Go's `%q` formats a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

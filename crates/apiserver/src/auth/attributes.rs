@@ -1,17 +1,17 @@
-//! What a request does, as authorisation sees it.
+//! The attributes of a request for authorization.
 
 use crate::request::path::ResourcePath;
 
-/// What a request does, as rules see it.
+/// The attributes of a request for authorization.
 #[derive(Clone, Debug)]
 pub(crate) enum Attributes<'a> {
-    /// Something to a resource.
+    /// A request for a resource.
     Resource {
         verb: &'a str,
         path: &'a ResourcePath,
-        /// The object; empty for collections. A list that selects one name is about that object.
+        /// The name of the object. Empty for collections, unless the field selector selects one name.
         name: &'a str,
     },
-    /// Something else, such as health or discovery.
+    /// A request for another path, such as health or discovery.
     Path { verb: &'a str, path: &'a str },
 }

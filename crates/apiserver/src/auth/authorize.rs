@@ -1,4 +1,4 @@
-//! What a user may do: members of `system:masters` everything, others what their roles say.
+//! Authorizes requests. Members of `system:masters` may do everything. RBAC decides about other users.
 
 use pintle_meta::{Reason, StatusDetails};
 
@@ -8,17 +8,17 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// What the rules say of a request. It cannot be compared: only a match on [`Allowed`](Self::Allowed) lets anybody through,
-/// whatever was found wrong on the way.
+/// The decision on a request. It does not implement `PartialEq`: a caller that permits a request must match on
+/// [`Allowed`](Self::Allowed), whatever error the other variant contains.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
-    /// It is allowed, and by what.
+    /// The request is allowed, for this reason.
     Allowed(String),
-    /// No rule allows it; and what was found wrong on the way, if anything.
+    /// No rule allows the request. May contain an error, such as a missing role.
     NoOpinion(Option<String>),
 }
 
-/// Decides whether the user may.
+/// Decides whether the user may make the request.
 pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decision {
     if user.is_in(MASTERS) {
         return Decision::Allowed(String::new());
@@ -31,29 +31,29 @@ pub(crate) fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -
     let covers = |grant: &&Grant| grant.role.rules.iter().any(|rule| rule.covers(attributes));
     match granted.grants.iter().find(covers) {
         Some(grant) => Decision::Allowed(grant.reason()),
-        None => Decision::NoOpinion(granted.wrong()),
+        None => Decision::NoOpinion(granted.resolution_error()),
     }
 }
 
-/// Fails if the user may not.
+/// Returns 403 if the user may not make the request.
 pub(crate) fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),
-        Decision::NoOpinion(wrong) => Err(forbidden(user, attributes, wrong)),
+        Decision::NoOpinion(error) => Err(forbidden(user, attributes, error)),
     }
 }
 
-/// All rules that hold for the user in a namespace.
+/// Returns all rules of the user in a namespace.
 pub(crate) fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
     rbac.granted(user, namespace)
 }
 
-/// The answer to a user who may not.
-pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, wrong: Option<String>) -> Failure {
-    let wrong = wrong.map_or_else(String::new, |wrong| format!(": {wrong}"));
+/// Returns kube-apiserver's 403 for the request.
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, error: Option<String>) -> Failure {
+    let error = error.map_or_else(String::new, |error| format!(": {error}"));
     match attributes {
         Attributes::Path { verb, path } => {
-            let message = format!("forbidden: User {:?} cannot {verb} path {path:?}{wrong}", user.name);
+            let message = format!("forbidden: User {:?} cannot {verb} path {path:?}{error}", user.name);
             Failure::new(403, Reason::Forbidden, message).with(StatusDetails::default())
         }
         Attributes::Resource { verb, path, name } => {
@@ -62,7 +62,7 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, wrong: Option<
                 namespace => format!("in the namespace {namespace:?}"),
             };
             let why = format!(
-                "User {:?} cannot {verb} resource {:?} in API group {:?} {scope}{wrong}",
+                "User {:?} cannot {verb} resource {:?} in API group {:?} {scope}{error}",
                 user.name,
                 path.full_resource(),
                 path.group

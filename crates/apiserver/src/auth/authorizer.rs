@@ -1,4 +1,4 @@
-//! The rules that are stored, compiled, as far as the store has come.
+//! An index of the stored RBAC objects. It follows the store.
 
 mod index;
 #[cfg(test)]
@@ -15,11 +15,11 @@ use super::compiled::Compiled;
 use crate::request::user::User;
 use crate::store::Db;
 
-/// The rules of one store, compiled when somebody is first asked for who is no administrator.
+/// The RBAC index of one store. It is built at the first request of a user who is not an administrator.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer(Compiled<RuleIndex>);
 
-/// Rules that can be asked.
+/// The RBAC index together with its store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rbac<'a> {
     authorizer: &'a Authorizer,
@@ -27,24 +27,24 @@ pub(crate) struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// The rules as `db`, which is always the same, has them now.
+    /// Returns the rules for queries. All calls must use the same `db`.
     pub(crate) fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }
 }
 
 impl Rbac<'_> {
-    /// What holds for the user in a namespace, or in none.
+    /// Returns the grants of the user in a namespace, or in the cluster scope.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
-        self.ask(|index| index.granted(user, namespace))
+        self.query(|index| index.granted(user, namespace))
     }
 
-    /// A role of that namespace; without one, a role of the cluster.
+    /// Returns a role of the namespace. An empty namespace means a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
-        self.ask(|index| index.role(namespace, name).cloned())
+        self.query(|index| index.role(namespace, name).cloned())
     }
 
-    fn ask<R>(&self, question: impl FnOnce(&RuleIndex) -> R) -> R {
-        self.authorizer.0.ask(self.db, question)
+    fn query<R>(&self, query: impl FnOnce(&RuleIndex) -> R) -> R {
+        self.authorizer.0.query(self.db, query)
     }
 }

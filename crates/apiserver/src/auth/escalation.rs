@@ -1,4 +1,4 @@
-//! Who writes a role or a binding gives rights away, and may give no more than they hold.
+//! Prevents privilege escalation: the writer of a role or binding can grant only permissions that the writer has.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
-/// A rule of a few kilobytes gives millions of rights. So many are held, each against each part of what the writer has.
-const MOST_COMPARED: usize = 20_000_000;
+/// The limit of comparisons between granted and held permissions. A rule of a few kilobytes can expand to millions of permissions.
+const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Whether writes of the kind give rights away.
+/// Whether writes of the kind grant permissions.
 pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
-/// role that is bound, allows it all the same. `target` has the name of the request; `old` is what the object was.
+/// Fails if `user` would grant permissions that they do not have by this write of a role or binding. The verb `escalate` on the role, or
+/// `bind` on the bound role, allows it. `target` has the name of the request. `old` is the stored object.
 pub(crate) fn check_grant(
     rbac: Rbac<'_>,
     user: &User,
@@ -41,7 +41,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// Who writes which object.
+/// A write of a role or binding.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -57,10 +57,10 @@ impl Granter<'_> {
             return Ok(());
         }
         self.check_rules(&PolicyRule::all_of(&new["rules"])).map_err(|why| self.forbidden(&why))?;
-        let gathers = |role: &Json| {
+        let aggregates = |role: &Json| {
             role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
         };
-        if gathers(new) || old.is_some_and(gathers) {
+        if aggregates(new) || old.is_some_and(aggregates) {
             let everything = pintle_json::json!([
                 {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
                 {"nonResourceURLs": ["*"], "verbs": ["*"]},
@@ -72,9 +72,9 @@ impl Granter<'_> {
     }
 
     fn check_binding(&self, new: &Json, old: Option<&Json>) -> Outcome<()> {
-        let said = |name: &str| new["roleRef"][name].text("");
-        let (kind, name) = (said("kind"), said("name"));
-        let group = if said("apiGroup").is_empty() { RBAC_GROUP } else { said("apiGroup") };
+        let role_ref = |name: &str| new["roleRef"][name].text("");
+        let (kind, name) = (role_ref("kind"), role_ref("name"));
+        let group = if role_ref("apiGroup").is_empty() { RBAC_GROUP } else { role_ref("apiGroup") };
         let role = match kind {
             "Role" => Some(("roles", self.target.namespace.as_str())),
             "ClusterRole" => Some(("clusterroles", "")),
@@ -108,14 +108,14 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
+    /// Checks that the writer has all permissions of the rules in the namespace of the object. Returns the reason if not.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
         let known = held.rules().map(rights::length).sum::<usize>();
-        if given.saturating_mul(known) > MOST_COMPARED {
+        if given.saturating_mul(known) > MAX_COMPARISONS {
             return Err(format!(
-                "user {} gives {given} rights by it, which are too many to hold them against their own: fewer at a time, or a star",
+                "user {} gives {given} rights by it, which are too many to check: grant fewer at a time, or use a wildcard",
                 quoted(&self.user.name)
             ));
         }
@@ -125,19 +125,19 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // A role that is not there is told as one of the resource that is written.
-        let wrong = held.lost.map_or_else(String::new, |lost| {
-            format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&lost.name))
+        // The error names the written resource, even if the missing role is of another resource.
+        let error = held.missing.map_or_else(String::new, |missing| {
+            format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
         Err(format!(
-            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{wrong}",
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{error}",
             quoted(&self.user.name),
             groups.join(" "),
-            told(&lacking).join("\n"),
+            describe(&lacking).join("\n"),
         ))
     }
 
-    /// Whether nothing changes but what garbage collection changes.
+    /// Whether only fields change that garbage collection writes.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();
@@ -160,20 +160,20 @@ impl Granter<'_> {
     }
 }
 
-/// The rights as texts, sorted. Those on one resource that differ in their verbs alone are told together.
-fn told(rights: &[Right]) -> Vec<String> {
+/// Describes rights as sorted texts. Rights on one resource are merged into one text with several verbs.
+fn describe(rights: &[Right]) -> Vec<String> {
     let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for Right { verb, thing } in rights {
         match thing {
-            Thing::Url(_) => told.push(thing.text(&[verb])),
+            Thing::Url(_) => texts.push(thing.text(&[verb])),
             Thing::Resource { .. } => verbs.entry(thing).or_default().push(verb),
         }
     }
-    told.extend(verbs.into_iter().map(|(thing, verbs)| thing.text(&verbs)));
-    told.sort();
-    told.dedup();
-    told
+    texts.extend(verbs.into_iter().map(|(thing, verbs)| thing.text(&verbs)));
+    texts.sort();
+    texts.dedup();
+    texts
 }
 
 #[cfg(test)]
@@ -185,8 +185,7 @@ mod tests {
     use crate::kinds::Kinds;
     use crate::store::Db;
 
-    /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read
-    /// secrets.
+    /// Returns a store in which `u` has these rules, and is bound to a missing role. The role `strong` can read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn no_role_gives_more_than_its_writer_holds() {
+    fn role_must_not_exceed_its_writers_permissions() {
         let pods = |verbs: Json| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
         assert_eq!(check(pods(json!(["get", "list"])), "roles", role(pods(json!(["list"]))), None), Ok(()));
         let refused = check(pods(json!(["get"])), "roles", role(pods(json!(["list", "get", "watch"]))), None);
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_needs_what_it_gives_or_the_right_to_bind() {
+    fn binding_needs_granted_permissions_or_bind() {
         let secrets = json!([{"apiGroups": [""], "resources": ["*"], "verbs": ["get", "list"]}]);
         assert_eq!(check(secrets, "rolebindings", binding("strong"), None), Ok(()));
         let bind = |name: &str| json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": [name]}]);
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_cares_for_ownership_needs_no_rights() {
+    fn change_of_owners_or_finalizers_needs_no_permissions() {
         let old = role(json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]));
         let mut new = old.clone();
         new["metadata"]["finalizers"] = json!(["x.io/y"]);
@@ -267,15 +266,15 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_gathers_others_needs_all_rights() {
-        let mut gathers = role(json!([]));
-        gathers["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
+    fn aggregated_role_needs_all_permissions() {
+        let mut aggregated = role(json!([]));
+        aggregated["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
         let everything = json!([
             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
             {"nonResourceURLs": ["*"], "verbs": ["*"]},
         ]);
-        assert_eq!(check(everything, "clusterroles", gathers.clone(), None), Ok(()));
-        let why = check(json!([]), "clusterroles", role(json!([])), Some(gathers)).unwrap_err();
+        assert_eq!(check(everything, "clusterroles", aggregated.clone(), None), Ok(()));
+        let why = check(json!([]), "clusterroles", role(json!([])), Some(aggregated)).unwrap_err();
         assert!(why.ends_with("must have cluster-admin privileges to use the aggregationRule"), "{why}");
     }
 }

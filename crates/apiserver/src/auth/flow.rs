@@ -1,6 +1,6 @@
-//! How a request is classified: the flow schema that it falls under, and the priority level that this names.
+//! Classifies requests by flow schema and priority level.
 //!
-//! Nothing is queued and nobody held back; but the answers name both, as those of a real server do.
+//! The server does not queue or limit requests. The classification is only for the response headers, which match kube-apiserver's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,41 +18,41 @@ use crate::store::{Db, Stored};
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 
-/// The uids of a flow schema and of its priority level.
+/// The UIDs of a flow schema and of its priority level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) schema: Arc<str>,
     pub(crate) level: Arc<str>,
 }
 
-/// The flow schemas of one store.
+/// The index of the flow schemas of one store.
 #[derive(Debug, Default)]
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// What a request falls under, as `db`, which is always the same, has it now: of the schemas that match, that of the lowest
-    /// precedence; of those, the first by name.
+    /// Returns the flow of a request: the matching schema with the lowest `matchingPrecedence`, or the first of them by name. All calls
+    /// must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
-        // It comes before all others, and what it says is fixed.
+        // The schema `exempt` is fixed and comes before all others.
         if user.is_in(MASTERS)
-            && let Some(exempt) = self.0.ask(db, |index| Some(index.flow(index.exempt()?)))
+            && let Some(exempt) = self.0.query(db, |index| Some(index.flow(index.exempt()?)))
         {
             return exempt;
         }
-        let schemas = self.0.ask(db, |index| index.schemas.clone());
+        let schemas = self.0.query(db, |index| index.schemas.clone());
         let (_, schema) = schemas.iter().find(|(_, schema)| schema.matches(user, attributes))?;
-        self.0.ask(db, |index| index.flow(schema))
+        self.0.query(db, |index| index.flow(schema))
     }
 }
 
-/// Flow schemas in the order in which they are asked.
+/// Flow schemas in the order of evaluation.
 #[derive(Debug, Default)]
 struct FlowIndex {
-    /// By precedence and name.
+    /// Keyed by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// Where each is among them, by name.
+    /// The key in `schemas` for each name.
     places: HashMap<Box<str>, Box<str>>,
-    /// The uids of priority levels by name.
+    /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -63,7 +63,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// Who does what.
+/// A rule: subjects, and the requests that it matches.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -73,12 +73,12 @@ struct FlowRule {
 
 #[derive(Debug)]
 enum FlowSubject {
-    Anybody,
+    Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All accounts of a namespace, by what their names begin with.
+    /// All service accounts of a namespace, by the prefix of their user names.
     Accounts(Box<str>),
-    Nobody,
+    NoOne,
 }
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ struct PathRule {
 type FlowNames = Box<[Box<str>]>;
 
 impl Index for FlowIndex {
-    const OF: &'static [&'static str] = &[SCHEMAS, LEVELS];
+    const RESOURCES: &'static [&'static str] = &[SCHEMAS, LEVELS];
 
     fn put(&mut self, resource: &str, key: &str, stored: &Stored) {
         if resource == LEVELS {
@@ -128,7 +128,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// None where the priority level is not there.
+    /// Returns `None` if the priority level does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })
@@ -182,7 +182,7 @@ impl FlowRule {
 impl FlowSubject {
     fn new(subject: &Json) -> Self {
         match (subject.text("/kind"), subject.text("/user/name"), subject.text("/group/name")) {
-            ("User", "*", _) | ("Group", _, "*") => Self::Anybody,
+            ("User", "*", _) | ("Group", _, "*") => Self::Everyone,
             ("User", name, _) => Self::User(name.into()),
             ("Group", _, name) => Self::Group(name.into()),
             ("ServiceAccount", ..) => {
@@ -193,17 +193,17 @@ impl FlowSubject {
                     name => Self::User(format!("{prefix}{name}").into()),
                 }
             }
-            _ => Self::Nobody,
+            _ => Self::NoOne,
         }
     }
 
     fn is(&self, user: &User) -> bool {
         match self {
-            Self::Anybody => true,
+            Self::Everyone => true,
             Self::User(name) => **name == *user.name,
             Self::Group(name) => user.is_in(name),
             Self::Accounts(prefix) => user.name.starts_with(&**prefix),
-            Self::Nobody => false,
+            Self::NoOne => false,
         }
     }
 }
@@ -251,7 +251,7 @@ mod tests {
     fn put(db: &Db, resource: &str, name: &str, spec: Json) {
         let expect = db.get(resource, name).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         let object = json!({"metadata": {"name": name, "uid": name}, "spec": spec});
-        db.put(&resource.into(), name, expect, object).expect("nobody else writes");
+        db.put(&resource.into(), name, expect, object).expect("no concurrent writer");
     }
 
     fn schema(precedence: i64, subject: Json) -> Json {
@@ -269,15 +269,15 @@ mod tests {
 
     const HEALTH: Attributes<'_> = Attributes::Path { verb: "get", path: "/healthz" };
 
-    fn told(flows: &Flows, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<String> {
+    fn flow_of(flows: &Flows, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<String> {
         flows.classify(db, user, attributes).map(|flow| format!("{} {}", flow.schema, flow.level))
     }
 
     #[test]
-    fn the_first_by_precedence_and_then_by_name_that_matches_is_told_with_its_level() {
+    fn first_schema_by_precedence_and_name_wins() {
         let (db, flows) = (db(), Flows::default());
         let bob = user("bob", &["g"]);
-        let now = |expected: Option<&str>| assert_eq!(told(&flows, &db, &bob, &HEALTH).as_deref(), expected);
+        let now = |expected: Option<&str>| assert_eq!(flow_of(&flows, &db, &bob, &HEALTH).as_deref(), expected);
         now(None);
         let all = json!({"kind": "Group", "group": {"name": "*"}});
         put(&db, SCHEMAS, "b", schema(900, all.clone()));
@@ -290,19 +290,19 @@ mod tests {
         now(Some("z l"));
         put(&db, SCHEMAS, "z", schema(1000, all.clone()));
         now(Some("a l"));
-        let gone = db.get(SCHEMAS, "a").expect("it is there").revision();
-        db.remove(&SCHEMAS.into(), "a", gone).expect("nobody else writes");
+        let gone = db.get(SCHEMAS, "a").expect("an existing schema").revision();
+        db.remove(&SCHEMAS.into(), "a", gone).expect("no concurrent writer");
         now(Some("b l"));
         put(&db, SCHEMAS, "exempt", schema(5000, json!({"kind": "User", "user": {"name": "nobody"}})));
         now(Some("b l"));
-        assert_eq!(told(&flows, &db, &User::admin(), &HEALTH).as_deref(), Some("exempt l"));
-        let gone = db.get(LEVELS, "l").expect("it is there").revision();
-        db.remove(&LEVELS.into(), "l", gone).expect("nobody else writes");
+        assert_eq!(flow_of(&flows, &db, &User::admin(), &HEALTH).as_deref(), Some("exempt l"));
+        let gone = db.get(LEVELS, "l").expect("an existing level").revision();
+        db.remove(&LEVELS.into(), "l", gone).expect("no concurrent writer");
         now(None);
     }
 
     #[test]
-    fn a_schema_is_about_those_and_that_which_one_of_its_rules_names() {
+    fn schema_matches_subjects_and_requests_of_its_rules() {
         let account =
             |name: &str| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": name}});
         let pods = |namespace: &str, subresource: &str| ResourcePath {
@@ -341,15 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_one_schema_leaves_the_others_compiled_as_they_are() {
+    fn change_recompiles_only_the_changed_schema() {
         let (db, flows) = (db(), Flows::default());
         let subject = json!({"kind": "User", "user": {"name": "bob"}});
         for at in 0..100 {
             put(&db, SCHEMAS, &at.to_string(), schema(at, subject.clone()));
         }
-        let schemas = || flows.0.ask(&db, |index| index.schemas.clone());
+        let schemas = || flows.0.query(&db, |index| index.schemas.clone());
         let before = schemas();
-        assert_eq!(schemas().unshared_with(&before), 0, "it is compiled once");
+        assert_eq!(schemas().unshared_with(&before), 0, "a query without changes compiles nothing");
         put(&db, SCHEMAS, "7", schema(7, json!({"kind": "User", "user": {"name": "alice"}})));
         let after = schemas();
         let is_new = |(place, schema): &(&str, &Arc<CompiledFlowSchema>)| {

@@ -1,4 +1,4 @@
-//! Acting as somebody else: whom the headers of a request name, and whether its sender may be them.
+//! Impersonation: parses the headers and checks the right to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,14 +15,13 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// As whom a request asks to act, if it does: just as the headers have it. The order of headers does not count.
+/// Returns the user to impersonate, exactly as in the headers. `None` without such headers. The order of the headers does not matter.
+///
+/// Invalid UTF-8 is replaced, and the header still counts. So the request never falls back to the sender's own rights.
 ///
 /// # Errors
 ///
-/// 400 if they name anything but no user.
-///
-/// What is no UTF-8 is a name all the same, in which other characters stand for what cannot be read: it never leaves the request to
-/// the rights of its sender.
+/// Returns 400 if there are impersonation headers without a user.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -38,20 +37,20 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     match wanted == User::default() {
         true => Ok(None),
         false => {
-            let why = "a group, a uid or extra data is to be impersonated, but no user";
+            let why = "impersonation headers name a group, a uid or extra data, but no user";
             Err(Failure { early: true, ..Failure::bad_request(why) })
         }
     }
 }
 
-/// Whom `user` acts as: the wanted one, and the groups that follow from who that is. Each part that was asked for has to be
-/// allowed to `user` by itself.
+/// Returns the impersonated user, with implied groups. `user` needs a right for each part of `wanted`: the name, the uid, each group and
+/// each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
         match decide(rbac, user, &right) {
             Decision::Allowed(_) => (),
-            Decision::NoOpinion(wrong) => return Err(refusal(rbac, user, &wanted, &right, attributes, wrong)),
+            Decision::NoOpinion(error) => return Err(refusal(rbac, user, &wanted, &right, attributes, error)),
         }
     }
     if let Some(account) = ServiceAccountName::of(&wanted)
@@ -62,7 +61,7 @@ pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attribu
     Ok(wanted.with_implied_group())
 }
 
-/// What has to be allowed, each a resource with a name.
+/// Returns the needed rights, each as a named resource for the verb `impersonate`.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -90,31 +89,31 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// How a real server tells it: who has been given a right to impersonate is told which part they lack, others that they may not
-/// do this on behalf of such a user.
+/// Returns kube-apiserver's error. Callers with any right to impersonate get an error that names the missing part. Others get an error for
+/// the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
     wanted: &User,
     right: &Attributes<'_>,
     attributes: &Attributes<'_>,
-    wrong: Option<String>,
+    error: Option<String>,
 ) -> Failure {
     let namespace = ServiceAccountName::of(wanted).map_or("", |account| account.namespace);
     let granted = rbac.granted(user, namespace);
     let impersonates = granted.rules().any(|rule| rule.verbs.iter().any(|verb| &**verb == "impersonate"));
-    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, right, wrong) };
+    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, right, error) };
     let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
     match attributes {
         Attributes::Resource { verb, path, name } => {
-            forbidden(user, &Attributes::Resource { verb: &on_behalf(verb), path, name }, wrong)
+            forbidden(user, &Attributes::Resource { verb: &on_behalf(verb), path, name }, error)
         }
-        Attributes::Path { verb, path } => forbidden(user, &Attributes::Path { verb: &on_behalf(verb), path }, wrong),
+        Attributes::Path { verb, path } => forbidden(user, &Attributes::Path { verb: &on_behalf(verb), path }, error),
     }
 }
 
-/// What a real server's narrower rights call such a user; nothing where there are none. Nodes and service accounts have them by
-/// name alone.
+/// Returns the name of the user's mode in kube-apiserver's constrained impersonation. `None` if there is no mode. Nodes and service
+/// accounts have a mode only if nothing but their name is impersonated.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");
@@ -127,7 +126,7 @@ fn mode(wanted: &User) -> Option<&'static str> {
     }
 }
 
-/// The key of extra data that a header names: percent-encoded where it has to be. What is no such encoding stands for itself.
+/// Decodes the percent-encoded key of an extra header. A key with an invalid escape is used as is.
 fn extra_key(encoded: &str) -> String {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_extra_data_is_decoded_where_all_of_it_can_be() {
+    fn extra_key_is_decoded_unless_an_escape_is_invalid() {
         for (header, key) in [
             ("impersonate-extra-scopes", "scopes"),
             ("impersonate-extra-e.com%2fteam", "e.com/team"),
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn narrower_rights_know_nodes_and_accounts_by_name_alone() {
+    fn node_and_account_modes_need_a_bare_name() {
         let user = |name: &str, groups: &[&str]| User {
             name: name.into(),
             groups: groups.iter().copied().map(Into::into).collect(),

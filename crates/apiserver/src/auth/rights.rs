@@ -1,16 +1,16 @@
-//! A right: one verb on one thing. A rule is a short way to write many.
+//! Expands RBAC rules into single rights.
 
 use super::authorizer::{PolicyRule, has};
 use crate::failure::quoted;
 
-/// One verb on one thing. Each part may be a star.
+/// A right: one verb on one URL or resource. Each part may be `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) verb: String,
     pub(super) thing: Thing,
 }
 
-/// What a right is on.
+/// The URL or resource of a right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),
@@ -18,14 +18,14 @@ pub(super) enum Thing {
 }
 
 impl Right {
-    /// How many a rule gives.
+    /// Returns the number of rights in a rule.
     pub(super) fn count(rule: &PolicyRule) -> usize {
         let things = [rule.groups.len(), rule.resources.len(), rule.names.len().max(1)];
         let things = things.into_iter().fold(1, usize::saturating_mul).saturating_add(rule.urls.len());
         things.saturating_mul(rule.verbs.len())
     }
 
-    /// All that a rule gives.
+    /// Returns all rights of a rule.
     pub(super) fn all_of(rule: &PolicyRule) -> Vec<Self> {
         let mut names: Vec<_> = rule.names.iter().map(|name| Some(name.to_string())).collect();
         if names.is_empty() {
@@ -48,7 +48,7 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Whether one rule alone gives it.
+    /// Whether one rule alone contains the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// How much a rule says: what it takes to look for a right in it.
+/// Returns the cost of a search for a right in a rule.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -74,7 +74,7 @@ pub(super) fn length(rule: &PolicyRule) -> usize {
 }
 
 impl Thing {
-    /// As refusals tell a rule that gives these verbs on it.
+    /// Formats a rule with these verbs, as in kube-apiserver's errors.
     pub(super) fn text(&self, verbs: &[&str]) -> String {
         let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
         let on = match self {
@@ -88,7 +88,7 @@ impl Thing {
     }
 }
 
-/// A URL with a star at its end covers all that begin as it does.
+/// Whether the URL of a rule covers another URL. A `*` at its end matches any rest.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }
@@ -100,11 +100,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_gives_each_verb_on_each_thing_it_names() {
+    fn rule_expands_to_each_verb_on_each_thing() {
         let check = |rule: Json, expected: &[&str]| {
             let rights: Vec<_> = PolicyRule::all_of(&json!([rule])).iter().flat_map(Right::all_of).collect();
-            let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
-            assert_eq!(told, expected, "{rule}");
+            let texts: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
+            assert_eq!(texts, expected, "{rule}");
         };
         let rule =
             json!({"apiGroups": ["", "b"], "resources": ["r"], "verbs": ["get", "list"], "resourceNames": ["n"]});
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_is_in_a_rule_that_is_at_least_as_wide() {
+    fn right_is_covered_by_a_wider_rule() {
         let on = |resource: &str, name: Option<&str>| Right {
             verb: "get".into(),
             thing: Thing::Resource { group: String::new(), resource: resource.into(), name: name.map(Into::into) },

@@ -1,4 +1,4 @@
-//! A bearer token among the subprotocols of a WebSocket, where alone a browser's client can put one.
+//! Extracts a bearer token from the WebSocket subprotocols. Browsers cannot set the `Authorization` header.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,19 +8,20 @@ use http::{HeaderMap, HeaderValue};
 use crate::failure::{Failure, Outcome};
 use crate::request::is_websocket;
 
-/// What comes before the token.
+/// The prefix of the subprotocol that contains the token.
 const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
-/// What a client offers to speak over a WebSocket.
+/// The subprotocols that a WebSocket client offers.
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
-    /// All but the token: the server does not tell it again.
+    /// The subprotocols without the token, which must not appear in the response.
     pub(super) others: HeaderValue,
 }
 
 impl Subprotocols {
-    /// Those of a request with a token among them; none without. There is to be one token, and something beside it to agree on.
+    /// Parses the subprotocols of a request. `None` if they contain no token. Returns 401 if there are several tokens, or no other
+    /// subprotocol for the server to select.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

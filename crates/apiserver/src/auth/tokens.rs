@@ -1,4 +1,4 @@
-//! Static bearer tokens, in the CSV format of the kube-apiserver: `token,user,uid[,"group1,group2"]`.
+//! Static bearer tokens in kube-apiserver's CSV format: `token,user,uid[,"group1,group2"]`.
 
 use crate::request::user::User;
 
@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Who is behind each token.
+/// The users by token.
 #[derive(Clone, Default)]
 pub(crate) struct Tokens(HashMap<String, User>);
 
@@ -17,15 +17,15 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// Why a token file cannot be used.
+/// The reason why a token file is invalid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TokenFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: io::Error,
     },
     /// A line has fewer than the three columns token, user and uid, or an unclosed quote.
@@ -40,7 +40,7 @@ pub enum TokenFileError {
 impl fmt::Display for TokenFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { path, cause } => write!(f, "the token file {} cannot be read: {cause}", path.display()),
+            Self::Unreadable { path, cause } => write!(f, "cannot read the token file {}: {cause}", path.display()),
             Self::Line { path, line } => {
                 write!(f, "{}, line {line}: expected token,user,uid[,\"group1,group2\"]", path.display())
             }
@@ -64,7 +64,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Reads the text of a token file; the error is the number of the line at fault.
+    /// Parses the text of a token file. Returns the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -93,7 +93,7 @@ impl Tokens {
     }
 }
 
-/// The columns of one line, with quotes undone; none where a quote stays open.
+/// Returns the unquoted columns of a line. `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_file_is_csv_with_quoted_groups() {
+    fn token_file_is_csv_with_quoted_groups() {
         let tokens = Tokens::parse("t1,admin,u1,\"system:masters,ops\"\n\n# comment\nt2,bob,u2\n").unwrap();
         assert_eq!(tokens.user("t1").unwrap().groups[..], ["system:masters", "ops"]);
         assert_eq!(tokens.user("t2").unwrap().name, "bob");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_named_by_its_number() {
+    fn invalid_line_is_reported_by_its_number() {
         for (text, line) in [("t1,admin\n", 1), ("t1,a,u\n,b,u\n", 2), ("t1,a,u,\"g\n", 1)] {
             assert_eq!(Tokens::parse(text).err(), Some(line), "{text:?}");
         }

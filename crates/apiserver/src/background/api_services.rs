@@ -1,4 +1,5 @@
-//! APIServices: each version of a group that definitions serve has one, and each says whether it is available.
+//! Creates an APIService for each group version that a CustomResourceDefinition serves, and maintains the condition `Available` of all
+//! APIServices.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,29 +22,30 @@ use crate::store::{Change, Key, Range, Stored, key};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// Those that come and go with definitions are labelled so, `true`; what a server makes at its start is `onstart`.
+/// The label of managed APIServices. It is `true` if a definition is the reason for the APIService, `onstart` for built-in ones.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// What is looked at of one.
+/// The fields that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// Looks after them. They are called by their version and group, `v1.example.com`, and only those are looked at that a change is about.
+/// Maintains APIServices. Their names consist of version and group: `v1.example.com`. Only APIServices that a change affects are
+/// reconciled.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
     /// The definitions that have changed.
     definitions: BTreeSet<Key>,
-    /// What is to be looked at.
+    /// The names of the APIServices to reconcile.
     due: BTreeSet<String>,
-    /// What each definition serves, by its key.
+    /// The names of the group versions that each definition serves.
     known: HashMap<Key, Vec<String>>,
-    /// What definitions serve, and how many of them.
+    /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// Those that stand for a Service: what becomes of Services counts for them.
+    /// The APIServices that refer to a Service. A change of a Service can affect them.
     remote: BTreeSet<String>,
 }
 
 impl Controller for ApiServices {
-    const OF: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         match &**change.resource() {
@@ -54,7 +56,7 @@ impl Controller for ApiServices {
         !self.definitions.is_empty() || !self.due.is_empty()
     }
 
-    fn look_anew(&mut self, registry: &Registry) {
+    fn resync(&mut self, registry: &Registry) {
         self.definitions.extend(self.known.keys().cloned());
         self.definitions.extend(all(registry, crd::DEFINITIONS).map(|(key, _)| key));
         self.due.extend(all(registry, RESOURCE).map(|(key, _)| key.to_string()));
@@ -62,7 +64,7 @@ impl Controller for ApiServices {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
-        // Those of another cluster are for that to look after.
+        // The upstream cluster maintains its own APIServices.
         if registry.db.is_mirror() {
             return None;
         }
@@ -86,34 +88,34 @@ impl Controller for ApiServices {
                 self.known.insert(key, new);
             }
         }
-        due.iter().for_each(|name| self.look_at(registry, kind, name));
+        due.iter().for_each(|name| self.reconcile(registry, kind, name));
         None
     }
 }
 
 impl ApiServices {
-    fn look_at(&mut self, registry: &Arc<Registry>, kind: &Arc<Kind>, name: &str) {
+    fn reconcile(&mut self, registry: &Arc<Registry>, kind: &Arc<Kind>, name: &str) {
         let is_served = self.served.contains_key(name);
         self.remote.remove(name);
         if is_served && registry.db.get(RESOURCE, name).is_none() {
-            told(name, create(registry, kind, name));
+            log_failure(name, create(registry, kind, name));
         }
         let Some(stored) = registry.db.get(RESOURCE, name) else { return };
         if stored.labels().value(AUTOMANAGED) == Some("true") && !is_served {
             let by = Requester::new(User::server());
             let gone = registry.delete(&RequestTarget::new(kind.clone(), "", name), &DeleteOptions::default(), &by);
-            return told(name, gone.map(drop));
+            return log_failure(name, gone.map(drop));
         }
         let object = stored.only(SERVICE_OUTLINE);
         let service = object.at("/spec/service").filter(|service| !service.is_null());
         if service.is_some() {
             self.remote.insert(name.to_owned());
         }
-        told(name, say(registry, kind, name, &object, &Available::of(registry, service)));
+        log_failure(name, update_condition(registry, kind, name, &object, &Available::of(registry, service)));
     }
 }
 
-/// What a definition serves.
+/// Returns the names of the group versions that a definition serves.
 fn versions(definition: &Stored) -> Vec<String> {
     let definition = definition.decode();
     if !crd::is_established(&definition) {
@@ -135,7 +137,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
     registry.create(&RequestTarget::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
-/// Whether requests for a version can be served, and why.
+/// The content of the condition `Available`.
 struct Available {
     status: &'static str,
     reason: &'static str,
@@ -143,7 +145,7 @@ struct Available {
 }
 
 impl Available {
-    /// Of a version that is served by a Service, or else by this server.
+    /// Computes the condition of an APIService. Without a `service` this server serves its group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -166,13 +168,14 @@ impl Available {
                 return not("EndpointsNotFound", format!("cannot find endpointslices for {target}"));
             }
         }
-        let why = "failing or missing response: this server passes no requests on to others".into();
+        let why = "failing or missing response: this server does not proxy requests to other servers".into();
         not("FailedDiscoveryCheck", why)
     }
 }
 
-/// Writes whether one is available, unless it says so, or has changed since it was read: it is looked at again for that.
-fn say(
+/// Updates the condition `Available` if it differs. Fails if the object has changed since it was read. That change triggers another
+/// reconcile.
+fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,
     name: &str,
@@ -201,9 +204,9 @@ fn say(
     registry.update(&target, &UpdateSource::Patch(&make), &by).map(drop)
 }
 
-fn told(name: &str, done: Result<(), Failure>) {
+fn log_failure(name: &str, done: Result<(), Failure>) {
     if let Err(failure) = done {
-        tracing::debug!(%name, message = failure.status.message, "an APIService could not be written");
+        tracing::debug!(%name, message = failure.status.message, "cannot write an APIService");
     }
 }
 
@@ -213,12 +216,12 @@ mod tests {
     use crate::config::ApiServerConfig;
 
     #[test]
-    fn an_api_service_is_said_to_be_available_only_as_it_was_read() {
+    fn stale_api_service_gets_no_condition() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();
-        let (kind, name) = (kinds.group_kind(REGISTRATION_GROUP, "APIService").expect("it is built in"), "v1.e.com");
+        let (kind, name) = (kinds.group_kind(REGISTRATION_GROUP, "APIService").expect("a built-in kind"), "v1.e.com");
         create(&registry, kind, name).expect("absent");
-        let read = || registry.db.get(RESOURCE, name).expect("it is there").only(SERVICE_OUTLINE);
+        let read = || registry.db.get(RESOURCE, name).expect("an existing object").only(SERVICE_OUTLINE);
         let old = read();
         let (options, target) = (options(), RequestTarget::new(kind.clone(), "", name));
         let by = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
@@ -227,10 +230,10 @@ mod tests {
             new["spec"].set("service", json!({"namespace": "default", "name": "s"}));
             Ok(new)
         };
-        registry.update(&target, &UpdateSource::Patch(&make), &by).expect("it is valid");
-        let said = |object: &Json| say(&registry, kind, name, object, &Available::of(&registry, None));
-        assert!(said(&old).is_err(), "a Service stands for it by now");
-        assert!(said(&read()).is_ok());
+        registry.update(&target, &UpdateSource::Patch(&make), &by).expect("a valid object");
+        let update = |object: &Json| update_condition(&registry, kind, name, object, &Available::of(&registry, None));
+        assert!(update(&old).is_err(), "it refers to a Service now");
+        assert!(update(&read()).is_ok());
         assert_eq!(read()["status"]["conditions"][0]["reason"], "Local");
     }
 }

@@ -1,4 +1,5 @@
-//! Custom resource definitions: their names are accepted, they come into force, and they go once their objects have gone.
+//! Serves CustomResourceDefinitions: accepts their names, adds their kinds to the API, and removes deleted definitions once their
+//! objects are gone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,34 +20,34 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// How often a definition that is going looks whether its objects have gone.
+/// How often to check whether the objects of a deleted definition are gone.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    /// What was read of each definition, by its group.
+    /// The cached definitions by group.
     known: BTreeMap<String, DefinitionGroup>,
-    /// Those that have changed since.
+    /// The definitions that have changed since.
     changed: BTreeSet<Key>,
-    /// Those that are going.
-    going: BTreeSet<Key>,
-    /// What is in force, by group and plural, and the definition that says so.
+    /// The definitions that are terminating.
+    terminating: BTreeSet<Key>,
+    /// The served resources, each with the definition that was applied last.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
 /// The definitions of a group.
 #[derive(Debug, Default)]
 struct DefinitionGroup {
-    definitions: BTreeMap<Key, Known>,
-    /// The names that they have.
+    definitions: BTreeMap<Key, CachedDefinition>,
+    /// The names that the definitions have.
     taken: Taken,
-    /// Those that have not all the names that they ask for: others have them, and may let go of them.
+    /// The definitions that lack a name that they ask for, because another definition has it. They may get it later.
     waiting: BTreeSet<Key>,
 }
 
-/// A definition, and what is looked at as long as it is not in force: all but the schemas, which are most of it.
+/// A cached definition. The outline leaves out the schemas, which are the largest part, and is enough until the definition is served.
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedDefinition {
     stored: Arc<Stored>,
     outline: Arc<Json>,
 }
@@ -54,21 +55,21 @@ struct Known {
 const DEFINITION_OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
 impl Controller for Definitions {
-    const OF: Option<&'static [&'static str]> = Some(&[DEFINITIONS]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[DEFINITIONS]);
 
     fn observe(&mut self, change: &Change) -> bool {
         self.changed.insert(change.key.clone());
         true
     }
 
-    fn look_anew(&mut self, registry: &Registry) {
+    fn resync(&mut self, registry: &Registry) {
         self.changed.extend(self.known.values().flat_map(|group| group.definitions.keys()).cloned());
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
+    /// Serves new definitions and removes deleted ones. Returns when to check again.
     ///
-    /// Only what has changed is looked at, and of its group those that wait for a name.
+    /// It processes only the changed definitions, and definitions of the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let mut changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|key| self.read(registry, key));
@@ -83,46 +84,46 @@ impl Controller for Definitions {
         }
         changed.iter().for_each(|key| self.serve(registry, key));
         let mut waiting = false;
-        for key in self.going.clone() {
+        for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
             if registry.db.is_left_alone(DEFINITIONS, &key) {
-                continue; // It goes in another cluster.
+                continue; // The upstream cluster deletes it.
             }
-            waiting |= !self.let_go(registry, &outline).await;
+            waiting |= !self.delete_objects(registry, &outline).await;
         }
         waiting.then(|| Instant::now() + EMPTYING_POLL)
     }
 }
 
-/// The group of the definition of that key, which begins with the plural.
+/// Returns the group of a definition from its key `PLURAL.GROUP`.
 fn group(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl Definitions {
-    fn definition(&self, key: &Key) -> Option<&Known> {
+    fn definition(&self, key: &Key) -> Option<&CachedDefinition> {
         self.known.get(group(key))?.definitions.get(key)
     }
 
-    /// Reads a definition as it is now.
+    /// Updates the cache from the store.
     fn read(&mut self, registry: &Registry, key: &Key) {
-        self.going.remove(key);
+        self.terminating.remove(key);
         let of_group = self.known.entry(group(key).to_owned()).or_default();
         of_group.forget(key);
         match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
                 let outline = Arc::new(stored.only(DEFINITION_OUTLINE));
                 if crd::is_terminating(&outline) {
-                    self.going.insert(key.clone());
+                    self.terminating.insert(key.clone());
                 }
-                of_group.put(key, Known { stored, outline });
+                of_group.put(key, CachedDefinition { stored, outline });
             }
             None if of_group.definitions.is_empty() => drop(self.known.remove(group(key))),
             None => (),
         }
     }
 
-    /// Those that have changed, and those of their groups that wait for a name, in the order in which they were made.
+    /// Returns the changed definitions, and definitions of the same groups that wait for a name. Ordered by creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -135,7 +136,7 @@ impl Definitions {
         keys.into_iter().cloned().collect()
     }
 
-    /// Makes the registry say what a definition says.
+    /// Serves the kinds of a definition, or stops serving them.
     fn serve(&mut self, registry: &Registry, key: &Key) {
         let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
         let resource = GroupResource::new(group(key), plural);
@@ -155,7 +156,7 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // Of a resource that is new there is no past; who already watches it once it is served is not ended.
+        // A new resource has no history. It is renewed before it is served, because that would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -166,7 +167,7 @@ impl Definitions {
         }
     }
 
-    /// Serves a resource no longer.
+    /// Stops serving a resource.
     fn withdraw(&mut self, registry: &Registry, resource: &GroupResource) {
         if self.served.remove(resource).is_some() {
             registry.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
@@ -174,8 +175,8 @@ impl Definitions {
         }
     }
 
-    /// Deletes the objects of a definition that is going, then the definition; answers whether it is gone.
-    async fn let_go(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
+    /// Deletes the objects of a terminating definition, then the definition. Returns whether no further call is needed.
+    async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = crd::resource(definition);
         if !has_finalizer(definition) {
             return true;
@@ -183,7 +184,7 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // No version may be served, and there are objects all the same.
+        // Objects can exist even if no version is served. Then they are deleted through the stored version.
         let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -192,7 +193,7 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // What comes in its place meanwhile keeps its objects.
+            // A new definition with the same name keeps the remaining objects.
             let now = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !now.is_some_and(|now| now.uid() == metadata::uid(definition) && now.is_deleting()) {
                 return true;
@@ -200,9 +201,12 @@ impl Definitions {
             if !object.is_deleting() {
                 offload::work_on(object.weight()).await;
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
-                // Nobody has a say in what goes with its definition.
+                // These deletes bypass admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
-                    tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
+                    tracing::debug!(
+                        message = failure.status.message,
+                        "cannot delete an object of a deleted definition"
+                    );
                 }
                 tokio::task::yield_now().await;
             }
@@ -211,19 +215,19 @@ impl Definitions {
             self.finish(registry, definition);
             return true;
         }
-        let mut told = definition.clone();
+        let mut updated = definition.clone();
         let condition = json!({
             "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
             "message": "CustomResource deletion is in progress",
         });
-        if set_condition(&mut told, condition, &registry.clock.now_text()) {
-            self.write_status(registry, &told);
+        if set_condition(&mut updated, condition, &registry.clock.now_text()) {
+            self.write_status(registry, &updated);
         }
         false
     }
 
-    /// Removes the finalizer, and with it the definition. Where no other holds it, the resource goes first: who sees that the
-    /// definition is gone finds nothing served.
+    /// Removes the finalizer. If it is the last one, this deletes the definition. The resource is withdrawn first, so that a client that
+    /// sees the deletion no longer finds the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &crd::resource(definition));
@@ -241,7 +245,7 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes the status of a definition that is still as it was read: a write that came between brings another round.
+    /// Writes the status of a definition, unless it has changed since it was read. That change triggers another round.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -263,13 +267,13 @@ impl Definitions {
         let options = options();
         let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         if let Err(failure) = registry.update(&target, &UpdateSource::Patch(make), &manager) {
-            tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
+            tracing::debug!(%name, message = failure.status.message, "cannot write a definition");
         }
     }
 }
 
 impl DefinitionGroup {
-    fn put(&mut self, key: &Key, definition: Known) {
+    fn put(&mut self, key: &Key, definition: CachedDefinition) {
         self.taken.add(&definition.outline);
         if !crd::has_its_names(&definition.outline) {
             self.waiting.insert(key.clone());
@@ -284,10 +288,10 @@ impl DefinitionGroup {
         }
     }
 
-    /// The definition with a new status, if it is to have one.
+    /// Returns the definition with a new status, if the status must change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // It does not stand in its own way.
+        // A definition does not conflict with itself.
         self.taken.remove(&outline);
         let settled = crd::settle(&outline, &self.taken, now);
         self.taken.add(&outline);
@@ -337,16 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_definition_that_was_written_since_it_was_read_stays() {
+    fn stale_definition_status_is_not_written() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         let put = |expect, versions: &[&str]| {
             registry.db.put(&DEFINITIONS.into(), &key, expect, definition(versions)).expect("as expected").revision()
         };
-        let stored = || registry.db.get(DEFINITIONS, &key).expect("it is there").decode()["status"].clone();
+        let stored = || registry.db.get(DEFINITIONS, &key).expect("an existing definition").decode()["status"].clone();
         let read = |definitions: &mut Definitions| {
             definitions.read(&registry, &key);
-            let mut outline = Json::clone(&definitions.definition(&key).expect("it is read").outline);
+            let mut outline = Json::clone(&definitions.definition(&key).expect("a cached definition").outline);
             outline["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
             outline
         };
@@ -357,11 +361,11 @@ mod tests {
         assert_eq!(stored()["storedVersions"], json!(["v1", "v2"]));
         let new = read(&mut definitions);
         definitions.write_status(&registry, &new);
-        assert_eq!(stored()["conditions"][0]["status"], "True", "one that is as it was read is written");
+        assert_eq!(stored()["conditions"][0]["status"], "True", "an unchanged definition is written");
     }
 
-    /// A definition that is going, and another that comes in its place, each stored as it is.
-    fn going(uid: &str) -> Json {
+    /// Returns an established, terminating definition with this UID.
+    fn terminating(uid: &str) -> Json {
         let mut definition = definition(&["v1"]);
         definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
         for (field, value) in [("uid", json!(uid)), ("finalizers", json!([crd::CLEANUP]))] {
@@ -372,22 +376,22 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_came_in_anothers_place_is_not_finished_for_it() {
+    fn recreated_definition_keeps_its_finalizer() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
-        registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, going("2")).expect("absent");
-        definitions.finish(&registry, &going("1"));
-        assert!(registry.db.get(DEFINITIONS, &key).is_some(), "the one is not the other");
-        definitions.finish(&registry, &going("2"));
+        registry.db.put(&DEFINITIONS.into(), &key, Expect::Absent, terminating("2")).expect("absent");
+        definitions.finish(&registry, &terminating("1"));
+        assert!(registry.db.get(DEFINITIONS, &key).is_some(), "the UIDs differ");
+        definitions.finish(&registry, &terminating("2"));
         assert!(registry.db.get(DEFINITIONS, &key).is_none());
     }
 
     #[tokio::test]
-    async fn objects_stay_where_another_definition_comes_in_the_place_of_the_one_that_goes() {
+    async fn recreated_definition_keeps_the_remaining_objects() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let (mut definitions, key) = (Definitions::default(), Key::from("widgets.e.com"));
         let put = |expect, object| registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("as expected");
-        let first = put(Expect::Absent, going("1")).revision();
+        let first = put(Expect::Absent, terminating("1")).revision();
         definitions.read(&registry, &key);
         definitions.serve(&registry, &key);
         let store = stored(&GroupResource::new("e.com", "widgets")).to_string();
@@ -396,17 +400,17 @@ mod tests {
                 (Key::from(format!("default/{name}")), json!({"metadata": {"name": name, "namespace": "default"}}));
             registry.db.put(&store.clone().into(), &at, Expect::Absent, object).expect("absent");
         }
-        let old = going("1");
-        let comes = async { drop(put(Expect::At(first), going("2"))) };
-        let (is_gone, ()) = tokio::join!(definitions.let_go(&registry, &old), comes);
-        assert!(is_gone, "it need not be looked at again");
+        let old = terminating("1");
+        let recreate = async { drop(put(Expect::At(first), terminating("2"))) };
+        let (is_done, ()) = tokio::join!(definitions.delete_objects(&registry, &old), recreate);
+        assert!(is_done, "no further call is needed");
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// So many that what is made of all of them stands out.
+    /// Large enough that work for each definition would be noticed.
     const MANY: usize = 1000;
 
-    /// What the controllers of definitions do, change by change.
+    /// The two controllers that observe definitions, stepped by the test.
     struct Cluster {
         registry: Arc<Registry>,
         changes: Changes,
@@ -425,7 +429,7 @@ mod tests {
             self.put_named(plural, plural, group, version);
         }
 
-        /// Nobody has accepted its names yet.
+        /// Stores a definition whose names are not accepted yet.
         fn put_named(&self, plural: &str, kind: &str, group: &str, version: &str) {
             let schema = json!({"openAPIV3Schema": {"type": "object"}});
             let version = json!({"name": version, "served": true, "storage": true, "schema": schema});
@@ -441,10 +445,10 @@ mod tests {
             });
             let there = self.registry.db.get(DEFINITIONS, &key);
             let expect = there.map_or(Expect::Absent, |there| Expect::At(there.revision()));
-            self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("nobody else writes");
+            self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("no concurrent writer");
         }
 
-        /// Has the controllers do what follows from what was put.
+        /// Lets the controllers process all changes.
         fn work(&mut self) {
             let Self { registry, changes, definitions, services } = self;
             while let Some(Ok(change)) = changes.try_next() {
@@ -460,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_one_definition_makes_nothing_of_the_others_anew_while_a_request_has_the_old_kinds() {
+    fn change_of_one_definition_recompiles_no_other() {
         for one_group in [false, true] {
             let mut cluster = Cluster::new();
             let group = |at: usize| if one_group { "g.com".to_owned() } else { format!("g{at}.com") };
@@ -483,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_group_those_are_looked_at_that_have_changed_or_wait_for_a_name() {
+    fn unsettled_includes_definitions_waiting_for_a_name() {
         let mut cluster = Cluster::new();
         (0..9).for_each(|at| cluster.put(&format!("w{at}"), "g.com", "v1"));
         cluster.put("w0", "h.com", "v1");
@@ -492,13 +496,13 @@ mod tests {
         assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into()]);
         cluster.put_named("x", "w1", "g.com", "v1");
         cluster.work();
-        assert_eq!(cluster.custom(), 10, "another has its kind");
+        assert_eq!(cluster.custom(), 10, "another definition has the kind");
         assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into(), "x.g.com".into()]);
         assert_eq!(unsettled(&cluster, "w0.h.com"), ["w0.h.com".into()]);
-        let at = cluster.registry.db.get(DEFINITIONS, "w1.g.com").expect("it is there").revision();
-        cluster.registry.db.remove(&DEFINITIONS.into(), "w1.g.com", at).expect("nobody else writes");
+        let at = cluster.registry.db.get(DEFINITIONS, "w1.g.com").expect("an existing definition").revision();
+        cluster.registry.db.remove(&DEFINITIONS.into(), "w1.g.com", at).expect("no concurrent writer");
         cluster.work();
-        assert!(cluster.registry.kinds().resource("g.com", "v1", "x").is_some(), "it has it now");
+        assert!(cluster.registry.kinds().resource("g.com", "v1", "x").is_some(), "the kind is free now");
         assert_eq!(unsettled(&cluster, "w3.g.com"), ["w3.g.com".into()]);
     }
 }

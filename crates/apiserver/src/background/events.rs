@@ -1,4 +1,4 @@
-//! Events: each goes an hour after its last write, as a real server has etcd's leases do.
+//! Deletes each event an hour after its last write. kube-apiserver does the same with etcd leases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::{Controller, all};
 use crate::registry::Registry;
 use crate::store::{Change, ChangeKind, Key};
 
-/// Where the events of both groups are stored.
+/// The resource key of the events of both groups.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Those whose times are as close as this go together.
+/// Events that expire within this time are deleted together.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
-/// Lets them go.
+/// Deletes expired events.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// When each event goes, and which it is, by the revision of its last write: they go in this order.
+    /// The expiry time and the key of each event, by the revision of its last write. This is also the order of expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 
 impl Controller for Expiry {
-    const OF: Option<&'static [&'static str]> = Some(&[EVENTS]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[EVENTS]);
 
     fn observe(&mut self, change: &Change) -> bool {
         if let Some(old) = &change.old {
@@ -38,8 +38,8 @@ impl Controller for Expiry {
         true
     }
 
-    /// What is found here was written before anybody knows, and gets its whole time.
-    fn look_anew(&mut self, registry: &Registry) {
+    /// Events without a known time of their last write get the full lifetime.
+    fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;
         let found = all(registry, EVENTS).map(|(key, event)| {
@@ -53,9 +53,9 @@ impl Controller for Expiry {
         let now = Instant::now();
         while let Some(first) = self.due.first_entry().filter(|first| first.get().0 <= now) {
             let (revision, (_, key)) = first.remove_entry();
-            // What another cluster has, that cluster lets go.
+            // The upstream cluster expires its own events.
             if !registry.db.is_left_alone(EVENTS, &key) && registry.db.remove(&EVENTS.into(), &key, revision).is_err() {
-                tracing::trace!(key = &*key, "an event was written as it expired, and stays");
+                tracing::trace!(key = &*key, "an event was written while it expired, and is kept");
             }
             tokio::task::yield_now().await;
         }
@@ -72,35 +72,35 @@ mod tests {
     use crate::store::Expect;
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_left_of_events_that_have_gone() {
+    async fn expired_events_leave_no_state_behind() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
-        let mut changes = registry.db.follow_all(Expiry::OF);
+        let mut changes = registry.db.follow_all(Expiry::RESOURCES);
         let put = |name: &str, expect, note: &str| -> u64 {
             let object: Json = json!({"metadata": {"name": name, "namespace": "a"}, "message": note});
             registry.db.put(&EVENTS.into(), &format!("a/{name}"), expect, object).expect("as expected").revision()
         };
         let mut expiry = Expiry::default();
         put("found", Expect::Absent, "");
-        expiry.look_anew(&registry);
+        expiry.resync(&registry);
         let deleted = put("deleted", Expect::Absent, "");
-        registry.db.remove(&EVENTS.into(), "a/deleted", deleted).expect("it is there");
+        registry.db.remove(&EVENTS.into(), "a/deleted", deleted).expect("an existing event");
         let mut revision = put("updated", Expect::Absent, "");
         for time in 0..100 {
             revision = put("updated", Expect::At(revision), &time.to_string());
         }
-        let mut take = |expiry: &mut Expiry| {
+        let mut observe_all = |expiry: &mut Expiry| {
             while let Some(Ok(change)) = changes.try_next() {
                 expiry.observe(&change);
             }
         };
-        take(&mut expiry);
-        assert_eq!(expiry.due.len(), 2, "one for each that is there, however often it was written");
-        expiry.look_anew(&registry);
-        let wake = expiry.work(&registry, 0).await.expect("some are there");
+        observe_all(&mut expiry);
+        assert_eq!(expiry.due.len(), 2, "one entry per event, however often it was written");
+        expiry.resync(&registry);
+        let wake = expiry.work(&registry, 0).await.expect("there are events");
         assert_eq!(registry.db.objects_of(EVENTS, &crate::store::Range::namespace(None)).count(), 2);
         tokio::time::sleep_until(wake).await;
         assert_eq!(expiry.work(&registry, 0).await, None);
-        take(&mut expiry);
+        observe_all(&mut expiry);
         assert!(expiry.due.is_empty());
         assert_eq!(registry.db.objects_of(EVENTS, &crate::store::Range::namespace(None)).count(), 0);
     }

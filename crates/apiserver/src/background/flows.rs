@@ -1,4 +1,4 @@
-//! FlowSchemas: the status of each says whether its PriorityLevelConfiguration is there.
+//! Maintains the condition `Dangling` of FlowSchemas, which reports a missing PriorityLevelConfiguration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::store::{Change, Key, Stored};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// The field manager that applies the condition in a real server.
+/// The field manager that kube-apiserver uses for the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
-/// Looks after the condition `Dangling`.
+/// Maintains the condition `Dangling`.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// The FlowSchemas that have changed.
     due: BTreeSet<Key>,
-    /// Whether a PriorityLevelConfiguration has come or gone.
+    /// Whether a PriorityLevelConfiguration was created or deleted.
     levels: bool,
 }
 
 impl Controller for Flows {
-    const OF: Option<&'static [&'static str]> = Some(&[SCHEMAS, LEVELS]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[SCHEMAS, LEVELS]);
 
     fn observe(&mut self, change: &Change) -> bool {
         match &**change.resource() {
@@ -42,7 +42,7 @@ impl Controller for Flows {
         true
     }
 
-    fn look_anew(&mut self, _: &Registry) {
+    fn resync(&mut self, _: &Registry) {
         self.levels = true;
     }
 
@@ -51,7 +51,7 @@ impl Controller for Flows {
         if std::mem::take(&mut self.levels) {
             due.extend(all(registry, SCHEMAS).map(|(key, _)| key));
         }
-        // Those of another cluster are for that to look after.
+        // The upstream cluster maintains its own FlowSchemas.
         if registry.db.is_mirror() {
             return None;
         }
@@ -59,26 +59,26 @@ impl Controller for Flows {
         let kind = kinds.group_kind(GROUP, "FlowSchema")?;
         for key in due {
             let Some(stored) = registry.db.get(SCHEMAS, &key) else { continue };
-            if let Err(failure) = put_right(registry, kind, &key, &stored) {
-                tracing::debug!(name = %key, message = failure.status.message, "a FlowSchema could not be written");
+            if let Err(failure) = reconcile(registry, kind, &key, &stored) {
+                tracing::debug!(name = %key, message = failure.status.message, "cannot write a FlowSchema");
             }
         }
         None
     }
 }
 
-/// Applies the condition if it is not there, or wrong.
-fn put_right(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored) -> Outcome<()> {
+/// Applies the condition if it is missing or wrong.
+fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored) -> Outcome<()> {
     let object = stored.only(&["spec.priorityLevelConfiguration", "status"]);
     let level = object.text("/spec/priorityLevelConfiguration/name");
     let mut wanted = dangling(level, registry.db.get(LEVELS, level).is_some());
-    let is = condition(&object, DANGLING);
-    let differs = |field: &str| is.is_none_or(|is| is.get(field) != wanted.get(field));
+    let current = condition(&object, DANGLING);
+    let differs = |field: &str| current.is_none_or(|current| current.get(field) != wanted.get(field));
     if !["status", "reason", "message"].into_iter().any(differs) {
         return Ok(());
     }
-    // The time is that of the last change of the status alone.
-    let since = is.filter(|_| !differs("status")).and_then(|is| is.get("lastTransitionTime").cloned());
+    // The transition time changes only with the status.
+    let since = current.filter(|_| !differs("status")).and_then(|current| current.get("lastTransitionTime").cloned());
     let now = registry.clock.now_text();
     wanted.set("lastTransitionTime", since.unwrap_or_else(|| now.clone().into()));
     let applied = json!({
@@ -97,7 +97,7 @@ fn put_right(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
 }
 
-/// The condition, without its time.
+/// Returns the condition without its transition time.
 fn dangling(level: &str, exists: bool) -> Json {
     let (status, reason, rest) = match exists {
         true => ("False", "Found", "and it exists"),

@@ -1,8 +1,9 @@
-//! Owner references: dependents go when their last owner has gone, before it (foreground), or are set free (orphan).
+//! Garbage collection: deletes dependents after their last owner (background), before their owner (foreground), or removes their owner
+//! references (orphan).
 //!
-//! Only dependents are kept track of, by the uids of their owners; owners are looked up in the store when it matters, so that
-//! objects without owner references cost nothing here. What is in the store may be newer than the changes that were told, so that its
-//! dependents are not known yet: it is looked at once they are.
+//! The collector tracks only dependents, by the UIDs of their owners. It looks owners up in the store, so objects without owner references
+//! cost nothing. An object in the store can be newer than the observed changes, and may have dependents that are not tracked yet. Such an
+//! object is processed later.
 
 mod owners;
 mod release;
@@ -16,7 +17,7 @@ use pintle_json::Json;
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use tokio::time::Instant;
 
-use self::owners::{Owner, owner};
+use self::owners::{OwnerState, owner_state};
 use self::release::{drop_finalizer, drop_references, has_finalizer, requester, unblock};
 use super::{Controller, all};
 use crate::failure::Outcome;
@@ -26,41 +27,42 @@ use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
-/// When what could not be done is tried again; longer each time.
+/// The delay of the first and the last retry. The delay doubles each time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const MAX_RETRY: Duration = Duration::from_secs(60);
 
-/// An object by its place in the store.
-type Spot = (ResourceKey, Key);
+/// The resource and the key of an object in the store.
+type Location = (ResourceKey, Key);
 
-/// Collects garbage.
+/// The garbage collector.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    /// The dependents of each owner, by the owner's uid.
-    dependents: HashMap<String, BTreeSet<Spot>>,
-    /// A dependent that blocks the owner of that uid, which waits for it to go.
-    blocked: HashMap<String, Spot>,
-    queue: VecDeque<Spot>,
-    queued: HashSet<Spot>,
-    /// Dependents with new owners, which have not been looked at.
-    fresh: HashSet<Spot>,
-    /// What could not be done, and when it is tried again.
-    failed: HashSet<Spot>,
-    again: Option<(Instant, Duration)>,
+    /// The dependents of each owner, by the owner's UID.
+    dependents: HashMap<String, BTreeSet<Location>>,
+    /// For each waiting owner, by UID, one dependent that blocks its deletion.
+    blocked: HashMap<String, Location>,
+    queue: VecDeque<Location>,
+    queued: HashSet<Location>,
+    /// Dependents with new owner references, whose namespaces were not checked yet.
+    unchecked: HashSet<Location>,
+    /// Objects that could not be processed.
+    failed: HashSet<Location>,
+    /// When to retry them, and the delay.
+    retry: Option<(Instant, Duration)>,
 }
 
-/// What came of a look at an object.
+/// The result of processing one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
+enum Processed {
     Done,
-    /// It, or an owner of it, has changed since the last change that was told.
+    /// The object or one of its owners is newer than the observed changes.
     TooEarly,
 }
 
 impl Controller for Collector {
-    const OF: Option<&'static [&'static str]> = None;
+    const RESOURCES: Option<&'static [&'static str]> = None;
 
-    fn look_anew(&mut self, registry: &Registry) {
+    fn resync(&mut self, registry: &Registry) {
         *self = Self::default();
         let kinds = registry.kinds();
         let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
@@ -82,44 +84,44 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // Whoever waited for it may go on.
+            // An owner in foreground deletion may have waited for this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
     }
 
-    /// Looks at every object that is due. What could not be done is tried again, each time after twice as long.
-    async fn work(&mut self, registry: &Arc<Registry>, told: u64) -> Option<Instant> {
-        if self.again.is_some_and(|(due, _)| due <= Instant::now()) {
+    /// Processes all queued objects. Failed objects are retried with exponential back-off.
+    async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
+        if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {
             for at in std::mem::take(&mut self.failed) {
                 self.enqueue(at);
             }
         }
-        let mut unread = Vec::new();
+        let mut too_early = Vec::new();
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
-            match self.look_at(registry, at.clone(), told).await {
-                Ok(Looked::Done) => (),
-                Ok(Looked::TooEarly) => unread.push(at),
+            match self.process(registry, at.clone(), observed).await {
+                Ok(Processed::Done) => (),
+                Ok(Processed::TooEarly) => too_early.push(at),
                 Err(failure) => {
-                    tracing::debug!(key = %at.1, message = failure.status.message, "an object could not be collected");
+                    tracing::debug!(key = %at.1, message = failure.status.message, "cannot collect an object");
                     self.failed.insert(at);
                 }
             }
             tokio::task::yield_now().await;
         }
         let now = Instant::now();
-        let is_early = !unread.is_empty();
-        unread.into_iter().for_each(|at| self.enqueue(at));
-        self.again = match self.again {
+        let is_early = !too_early.is_empty();
+        too_early.into_iter().for_each(|at| self.enqueue(at));
+        self.retry = match self.retry {
             _ if self.failed.is_empty() => None,
             Some((due, pause)) if due > now => Some((due, pause)),
             before => {
-                let pause = before.map_or(FIRST_RETRY, |(_, pause)| (pause * 2).min(LONGEST_RETRY));
+                let pause = before.map_or(FIRST_RETRY, |(_, pause)| (pause * 2).min(MAX_RETRY));
                 Some((now + pause, pause))
             }
         };
-        if is_early { Some(now) } else { self.again.map(|(due, _)| due) }
+        if is_early { Some(now) } else { self.retry.map(|(due, _)| due) }
     }
 
     fn is_busy(&self) -> bool {
@@ -128,7 +130,7 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    fn note(&mut self, at: &Spot, old: Option<&Stored>, new: Option<&Stored>) {
+    fn note(&mut self, at: &Location, old: Option<&Stored>, new: Option<&Stored>) {
         let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
         let owners = |references: &[Json]| -> BTreeSet<String> {
             references.iter().map(|reference| reference.text("/uid").to_owned()).collect()
@@ -145,10 +147,10 @@ impl Collector {
         }
         for added in after.difference(&before) {
             self.dependents.entry(added.clone()).or_default().insert(at.clone());
-            self.fresh.insert(at.clone());
+            self.unchecked.insert(at.clone());
         }
         let Some(new) = new else {
-            self.fresh.remove(at);
+            self.unchecked.remove(at);
             return;
         };
         let waits =
@@ -163,13 +165,13 @@ impl Collector {
         }
     }
 
-    fn enqueue(&mut self, at: Spot) {
+    fn enqueue(&mut self, at: Location) {
         if self.queued.insert(at.clone()) {
             self.queue.push_back(at);
         }
     }
 
-    /// The owners themselves are not tracked: their place follows from the reference, if it is right.
+    /// Enqueues owners by kind and name, because their locations are not tracked. [`resolve`] finds the location.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -179,51 +181,46 @@ impl Collector {
         }
     }
 
-    async fn look_at(&mut self, registry: &Arc<Registry>, at: Spot, told: u64) -> Outcome<Looked> {
+    async fn process(&mut self, registry: &Arc<Registry>, at: Location, observed: u64) -> Outcome<Processed> {
         let kinds = registry.kinds();
-        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Looked::Done) };
+        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
-        let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Looked::Done) };
-        // What goes in another cluster, that cluster collects.
+        let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
+        // The upstream cluster collects its own objects.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
-            return Ok(Looked::Done);
+            return Ok(Processed::Done);
         }
-        if stored.revision() > told {
-            return Ok(Looked::TooEarly);
+        if stored.revision() > observed {
+            return Ok(Processed::TooEarly);
         }
         let target = RequestTarget::new(kind.clone(), &stored.namespace(), &stored.name());
-        if self.fresh.remove(&(resource, key)) && !registry.db.is_mirror() {
-            report::owners_elsewhere(registry, &kinds, &target, &stored);
+        if self.unchecked.remove(&(resource, key)) && !registry.db.is_mirror() {
+            report::report_cross_namespace_owners(registry, &kinds, &target, &stored);
         }
         if !stored.is_deleting() {
-            return self.follow_owners(registry, &kinds, &target, &stored, told);
+            return self.collect(registry, &kinds, &target, &stored, observed);
         }
         if has_finalizer(&stored, ORPHAN_FINALIZER) {
-            self.set_dependents_free(registry, &target, &stored).await?;
+            self.orphan_dependents(registry, &target, &stored).await?;
         } else if has_finalizer(&stored, FOREGROUND_FINALIZER) {
             self.await_dependents(registry, &target, &stored)?;
         }
-        Ok(Looked::Done)
+        Ok(Processed::Done)
     }
 
-    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(Spot, Arc<Stored>)> {
+    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(Location, Arc<Stored>)> {
         let places = self.dependents.get(&*object.uid()).into_iter().flatten();
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    /// Takes the owner out of its dependents' references, then its finalizer away.
-    async fn set_dependents_free(
-        &self,
-        registry: &Arc<Registry>,
-        target: &RequestTarget,
-        owner: &Stored,
-    ) -> Outcome<()> {
+    /// Removes the owner from the references of its dependents, then removes the owner's finalizer.
+    async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // One that cannot be written binds none of the others.
+            // If one dependent cannot be written, continue with the others.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -234,8 +231,8 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// An owner that waits goes once no dependent blocks it. It is looked at again whenever a dependent goes, so all of them are looked
-    /// at but the first time, and then only from the one on that was found to block it.
+    /// Removes the finalizer of an owner once no dependent blocks it. The first call enqueues and checks all dependents. Each deletion of a
+    /// dependent causes another call, which continues the search at the dependent that blocked the owner before.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -246,7 +243,7 @@ impl Collector {
                 }
             }
         }
-        let blocks = |at: &&Spot| {
+        let blocks = |at: &&Location| {
             let references = registry.db.get(&at.0, &at.1).map(|dependent| dependent.owner_references());
             let mut of_owner = references.iter().flatten().filter(|reference| reference.text("/uid") == uid);
             of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
@@ -264,46 +261,46 @@ impl Collector {
         }
     }
 
-    /// Deletes an object without living owners; drops references to those that are gone, if others live.
-    fn follow_owners(
+    /// Deletes an object if none of its owners remains. If some remain, removes the references to the others.
+    fn collect(
         &mut self,
         registry: &Arc<Registry>,
         kinds: &Kinds,
         target: &RequestTarget,
         object: &Stored,
-        told: u64,
-    ) -> Outcome<Looked> {
+        observed: u64,
+    ) -> Outcome<Processed> {
         if target.kind.strategy.is_report() {
-            return Ok(Looked::Done);
+            return Ok(Processed::Done);
         }
         let references = object.owner_references();
         let owners: Vec<_> =
-            references.iter().map(|reference| owner(registry, kinds, target, reference, told)).collect();
-        if owners.is_empty() || owners.contains(&Owner::Unknown) {
-            return Ok(Looked::Done);
+            references.iter().map(|reference| owner_state(registry, kinds, target, reference, observed)).collect();
+        if owners.is_empty() || owners.contains(&OwnerState::Unknown) {
+            return Ok(Processed::Done);
         }
-        if owners.contains(&Owner::Unread) {
-            return Ok(Looked::TooEarly);
+        if owners.contains(&OwnerState::TooRecent) {
+            return Ok(Processed::TooEarly);
         }
-        let waits = owners.contains(&Owner::Waits);
-        if owners.contains(&Owner::Lives) {
-            if waits || owners.contains(&Owner::Gone) {
+        let waits = owners.contains(&OwnerState::WaitsForDependents);
+        if owners.contains(&OwnerState::Present) {
+            if waits || owners.contains(&OwnerState::Absent) {
                 let dead: HashSet<String> = references
                     .iter()
                     .zip(&owners)
-                    .filter(|(_, owner)| **owner != Owner::Lives)
+                    .filter(|(_, owner)| **owner != OwnerState::Present)
                     .map(|(reference, _)| reference.text("/uid").to_owned())
                     .collect();
                 let is_dead = |reference: &Json| dead.contains(reference.text("/uid"));
                 drop_references(registry, target, &object.uid(), &is_dead)?;
             }
-            return Ok(Looked::Done);
+            return Ok(Processed::Done);
         }
         let dependents = self.dependents_of(registry, object);
         let policy = match waits && !dependents.is_empty() {
             true => {
-                let circle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
-                if circle {
+                let is_cycle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
+                if is_cycle {
                     unblock(registry, target, &object.uid())?;
                 }
                 PropagationPolicy::Foreground
@@ -319,13 +316,13 @@ impl Collector {
         };
         match registry.delete(target, &options, &requester()) {
             Err(failure) if !failure.is_not_found() => Err(failure),
-            _ => Ok(Looked::Done),
+            _ => Ok(Processed::Done),
         }
     }
 }
 
-/// The kind that a place in the store, or a reference to an owner, belongs to.
-fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Spot) -> Option<(Arc<Kind>, Spot)> {
+/// Returns the kind and the location of a queue entry, which is a location or a reference to an owner.
+fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
     };
@@ -378,13 +375,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_that_waits_looks_at_all_of_its_dependents_but_once() {
+    async fn waiting_owner_checks_all_dependents_only_once() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
         let mut collector = Collector::default();
         create(&registry, "a", None);
         let names = ["b", "c", "d"];
         names.iter().for_each(|name| create(&registry, name, Some("a")));
-        collector.look_anew(&registry);
+        collector.resync(&registry);
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
         registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
         let owner = stored(&registry, "a").unwrap();
@@ -403,9 +400,9 @@ mod tests {
         }
     }
 
-    /// An owner that a client has let go and made anew, deleted likewise, while its dependents were set free.
+    /// A client removes the finalizer, recreates the owner and deletes it again, while the collector processes the old owner.
     #[tokio::test]
-    async fn what_comes_in_an_owners_place_keeps_its_finalizer_and_its_dependents() {
+    async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in
             [(PropagationPolicy::Orphan, ORPHAN_FINALIZER), (PropagationPolicy::Foreground, FOREGROUND_FINALIZER)]
         {
@@ -423,7 +420,7 @@ mod tests {
             delete();
             match finalizer {
                 ORPHAN_FINALIZER => {
-                    collector.set_dependents_free(&registry, &target(&registry, "a"), &old).await.unwrap()
+                    collector.orphan_dependents(&registry, &target(&registry, "a"), &old).await.unwrap()
                 }
                 _ => collector.await_dependents(&registry, &target(&registry, "a"), &old).unwrap(),
             }
@@ -435,13 +432,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn others_come_in_between_while_dependents_are_set_free() {
+    async fn collector_yields_while_it_orphans_dependents() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
         let mut collector = Collector::default();
         create(&registry, "a", None);
         let names: Vec<String> = (0..20).map(|at| format!("dependent-{at}")).collect();
         names.iter().for_each(|name| create(&registry, name, Some("a")));
-        collector.look_anew(&registry);
+        collector.resync(&registry);
         let owner = stored(&registry, "a").unwrap();
         let bound = || {
             let owned = |name: &&String| !stored(&registry, name).unwrap().owner_references().is_empty();
@@ -449,20 +446,20 @@ mod tests {
         };
         let target = target(&registry, "a");
         let others = async { assert_eq!(bound(), names.len() - 1) };
-        let (freed, ()) = tokio::join!(collector.set_dependents_free(&registry, &target, &owner), others);
+        let (freed, ()) = tokio::join!(collector.orphan_dependents(&registry, &target, &owner), others);
         freed.unwrap();
         assert_eq!(bound(), 0);
     }
 
-    /// A chain of three, whose end is not told yet: as if it had no third.
+    /// In the chain a, b, c, the collector has not observed c when b is deleted.
     #[tokio::test]
-    async fn what_is_newer_than_the_changes_told_is_looked_at_later() {
+    async fn objects_newer_than_observed_changes_are_processed_later() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
         let mut changes = registry.db.follow_all(None);
         let mut collector = Collector::default();
         create(&registry, "a", None);
         create(&registry, "b", Some("a"));
-        let told = registry.db.revision();
+        let observed = registry.db.revision();
         create(&registry, "c", Some("b"));
         let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
         registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
@@ -470,20 +467,20 @@ mod tests {
         for _ in 0..2 {
             collector.observe(&changes.next().await.unwrap());
         }
-        let again = collector.work(&registry, told).await;
+        let again = collector.work(&registry, observed).await;
         assert!(again.is_some() && collector.is_busy());
-        assert!(!stored(&registry, "b").unwrap().is_deleting(), "what depends on b is not known yet");
+        assert!(!stored(&registry, "b").unwrap().is_deleting(), "the dependents of b are not known yet");
 
-        let mut told_of_c = false;
+        let mut c_is_gone = false;
         while stored(&registry, "a").is_some() {
-            let told = registry.db.revision();
+            let observed = registry.db.revision();
             while let Some(Ok(change)) = changes.try_next() {
                 collector.observe(&change);
-                told_of_c |= &*change.key == "c" && change.kind == ChangeKind::Deleted;
-                let owner_has_gone = &*change.key == "b" && change.kind == ChangeKind::Deleted;
-                assert!(!owner_has_gone || told_of_c, "b waits for c");
+                c_is_gone |= &*change.key == "c" && change.kind == ChangeKind::Deleted;
+                let b_is_gone = &*change.key == "b" && change.kind == ChangeKind::Deleted;
+                assert!(!b_is_gone || c_is_gone, "b waits for c");
             }
-            collector.work(&registry, told).await;
+            collector.work(&registry, observed).await;
         }
         assert!(stored(&registry, "b").is_none() && stored(&registry, "c").is_none());
     }

@@ -1,4 +1,5 @@
-//! The Service `kubernetes` in `default`, by which the clients in a cluster find its API server, and the endpoints behind it.
+//! Maintains the Service `kubernetes` in `default`, with its Endpoints and EndpointSlice. Clients in a cluster use it to find the API
+//! server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +16,15 @@ use crate::store::{Change, key};
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";
 
-/// Looks after the three objects.
+/// Maintains the three objects.
 #[derive(Debug)]
 pub(super) struct Kubernetes {
     pub(super) address: SocketAddr,
 }
 
 impl Controller for Kubernetes {
-    const OF: Option<&'static [&'static str]> = Some(&["services", "endpoints", "endpointslices.discovery.k8s.io"]);
+    const RESOURCES: Option<&'static [&'static str]> =
+        Some(&["services", "endpoints", "endpointslices.discovery.k8s.io"]);
 
     fn observe(&mut self, change: &Change) -> bool {
         *change.key == *key(NAMESPACE, KUBERNETES)
@@ -30,15 +32,14 @@ impl Controller for Kubernetes {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         if !registry.db.is_mirror() {
-            put_right(registry, self.address);
+            reconcile(registry, self.address);
         }
         None
     }
 }
 
-/// Makes what is missing of the three objects, and undoes what others have made of the endpoints. A Service that is there is left
-/// alone.
-pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
+/// Creates the objects that are missing, and restores the endpoints. An existing Service is not changed.
+pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
     let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
     for (group, kind, wanted) in objects(address) {
@@ -55,13 +56,13 @@ pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
             tracing::error!(
                 kind = kind.kind,
                 message = failure.status.message,
-                "the server's own Service is not whole"
+                "cannot write the Service `kubernetes` or its endpoints"
             );
         }
     }
 }
 
-/// Group, kind and content of each.
+/// Returns the group, the kind and the content of each object.
 fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

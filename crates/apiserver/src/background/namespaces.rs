@@ -1,4 +1,4 @@
-//! Deleted namespaces are emptied and then go: pods first, so that whatever else they need outlives them.
+//! Empties deleted namespaces, then deletes them. Pods are deleted first, because they may need the other objects.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,50 +19,50 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
-/// How long a deleted namespace stays as it is, so that clients get to see it.
+/// How long a deleted namespace stays unchanged, so that clients can observe it.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
-/// How often a namespace whose contents stay is looked at again.
+/// How often to check a namespace whose contents remain.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// Of so many kinds, and so many finalizers, a namespace tells that they are left.
-const MOST_LEFT_TOLD: usize = 100;
-/// Who owns what is written here.
+/// The largest number of kinds, or finalizers, that the status lists.
+const MAX_LISTED: usize = 100;
+/// The field manager of the controller's writes.
 const MANAGER: &str = "kube-controller-manager";
 
-/// The namespaces that are going, and when each is due.
+/// The terminating namespaces, and when each is due.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// Those among them that were looked at and have something in them that stays.
+    /// The namespaces that were processed at least once and still have contents.
     stuck: HashSet<String>,
 }
 
 impl Controller for Cleaner {
-    const OF: Option<&'static [&'static str]> = Some(&[NAMESPACES]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[NAMESPACES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         if change.kind == ChangeKind::Deleted {
             self.due.remove(&*change.key);
             self.stuck.remove(&*change.key);
         } else {
-            self.note(&change.new);
+            self.schedule(&change.new);
         }
         true
     }
 
-    fn look_anew(&mut self, registry: &Registry) {
+    fn resync(&mut self, registry: &Registry) {
         for (_, namespace) in all(registry, NAMESPACES) {
-            self.note(&namespace);
+            self.schedule(&namespace);
         }
     }
 
-    /// Whether a namespace waits to be looked at for the first time.
+    /// Whether a namespace was not processed yet.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
-    /// Empties the namespaces that are due; answers when the next is.
+    /// Empties the namespaces that are due. Returns when the next one is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // Those that go in another cluster, that cluster empties.
+        // The upstream cluster empties its own namespaces.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -72,7 +72,7 @@ impl Controller for Cleaner {
                 self.stuck.remove(&name);
                 continue;
             };
-            // What comes in its place while it is emptied is looked at for itself.
+            // If the namespace was recreated meanwhile, the new one is scheduled separately.
             let Some(remaining) = empty(registry, &namespace).await else { continue };
             report(registry, &namespace, &remaining);
             if remaining.is_empty() && finish(registry, &namespace) {
@@ -87,37 +87,37 @@ impl Controller for Cleaner {
 }
 
 impl Cleaner {
-    fn note(&mut self, namespace: &Stored) {
+    fn schedule(&mut self, namespace: &Stored) {
         if namespace.is_deleting() {
             self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + NAMESPACE_LINGER);
         }
     }
 }
 
-/// What is left of one kind.
+/// The remaining objects of one kind.
 struct Remaining {
     resource: String,
     count: usize,
     finalizers: Vec<String>,
 }
 
-/// Whether it is still that namespace, and still going.
-fn is_going(registry: &Registry, namespace: &Stored) -> bool {
+/// Whether the namespace was not recreated and is still terminating.
+fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes what is in a namespace; answers what stays. None if it is no longer going.
+/// Deletes the contents of a namespace and returns what remains. `None` if the namespace is no longer terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
-    let holds = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
+    let is_content = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
     let mut known = HashSet::new();
-    let mut stores: Vec<_> = kinds.kinds().filter(|kind| holds(kind) && known.insert(&kind.store)).collect();
+    let mut stores: Vec<_> = kinds.kinds().filter(|kind| is_content(kind) && known.insert(&kind.store)).collect();
     stores.sort_by_key(|kind| !kind.conduct.graceful);
     let mut remaining = Vec::new();
     for kind in stores {
         delete_all(registry, kind, namespace).await;
-        if !is_going(registry, namespace) {
+        if !is_terminating(registry, namespace) {
             return None;
         }
         let left = contents(registry, kind, &namespace.name());
@@ -134,7 +134,7 @@ async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remai
 
 async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored) {
     for object in contents(registry, kind, &namespace.name()) {
-        if !is_going(registry, namespace) {
+        if !is_terminating(registry, namespace) {
             return;
         }
         if !object.is_deleting() {
@@ -145,7 +145,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
                 tracing::debug!(
                     namespace = &*namespace.name(),
                     message = failure.status.message,
-                    "content of a deleted namespace stays"
+                    "cannot delete an object in a deleted namespace"
                 );
             }
             tokio::task::yield_now().await;
@@ -158,12 +158,12 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
     objects.map(|(_, stored)| stored).collect()
 }
 
-/// Writes down how far the deletion has come.
+/// Writes the conditions of a terminating namespace.
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
-    let content = told(content);
-    let held = holders(remaining.iter().flat_map(|left| &left.finalizers));
-    let by = told(held.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
+    let content = join(content);
+    let finalizers = count_finalizers(remaining.iter().flat_map(|left| &left.finalizers));
+    let by = join(finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
     let conditions = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -194,7 +194,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
                 format!("Some resources are remaining: {content}"),
             ),
         },
-        match held.is_empty() {
+        match finalizers.is_empty() {
             true => (
                 "NamespaceFinalizersRemaining",
                 "False",
@@ -218,7 +218,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Changes a part of a namespace that is going, as its controller: if that changes anything, and admission lets it.
+/// Writes a subresource of a terminating namespace as its controller, if the change has an effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
@@ -238,39 +238,35 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
     let options = options();
     let by = Writer::new(&options, MANAGER, registry.clock.now_text()).with_requester(requester());
     if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(
-            name = target.name,
-            message = failure.status.message,
-            "a deleted namespace could not be written"
-        );
+        tracing::debug!(name = target.name, message = failure.status.message, "cannot write a deleted namespace");
     }
 }
 
-/// As whom all is done here.
+/// Returns the user of all writes and deletes.
 fn requester() -> Requester {
     Requester::new(User::controller("namespace-controller"))
 }
 
-/// In how many objects each finalizer stands, by name.
-fn holders<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
-    let mut held = BTreeMap::new();
+/// Returns the number of objects that have each finalizer.
+fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
     for finalizer in finalizers {
-        *held.entry(finalizer.as_str()).or_default() += 1;
+        *counts.entry(finalizer.as_str()).or_default() += 1;
     }
-    held
+    counts
 }
 
-/// The first of what there is to tell, and how many more there are.
-fn told(parts: impl ExactSizeIterator<Item = String>) -> String {
-    let more = parts.len().saturating_sub(MOST_LEFT_TOLD);
-    let mut parts: Vec<_> = parts.take(MOST_LEFT_TOLD).collect();
+/// Joins the first parts, and adds the number of the others.
+fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = parts.len().saturating_sub(MAX_LISTED);
+    let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();
     if more > 0 {
         parts.push(format!("and {more} more"));
     }
     parts.join(", ")
 }
 
-/// Takes the namespace's own finalizer away; answers whether the namespace is gone.
+/// Removes the namespace's own finalizer. Returns whether the namespace is gone.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -291,7 +287,7 @@ mod tests {
     use crate::store::Expect;
 
     #[test]
-    fn what_comes_in_the_place_of_a_namespace_that_is_emptied_is_left_alone() {
+    fn recreated_namespace_is_left_alone() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let put = |resource: &str, key: &str, metadata: Json| {
             let object = json!({"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
@@ -300,24 +296,27 @@ mod tests {
         let map = |name: &str| drop(put("configmaps", &format!("a/{name}"), json!({"name": name, "namespace": "a"})));
         let gone = put(NAMESPACES, "a", json!({"name": "a", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
         map("of-the-first");
-        assert!(turns(empty(&registry, &gone)).0.is_some_and(|left| left.is_empty()), "while it goes it is emptied");
-        registry.db.remove(&NAMESPACES.into(), "a", gone.revision()).expect("it is there");
+        assert!(
+            turns(empty(&registry, &gone)).0.is_some_and(|left| left.is_empty()),
+            "a terminating namespace is emptied"
+        );
+        registry.db.remove(&NAMESPACES.into(), "a", gone.revision()).expect("an existing namespace");
         let next = put(NAMESPACES, "a", json!({"name": "a", "uid": "2"}));
         map("of-the-next");
         assert!(turns(empty(&registry, &gone)).0.is_none());
         report(&registry, &gone, &[]);
         assert!(!finish(&registry, &gone));
-        assert_eq!(registry.db.get(NAMESPACES, "a").expect("it is there").revision(), next.revision());
+        assert_eq!(registry.db.get(NAMESPACES, "a").expect("an existing namespace").revision(), next.revision());
         assert!(registry.db.get("configmaps", "a/of-the-next").is_some());
     }
 
     #[test]
-    fn finalizers_are_counted_in_one_go_and_the_first_are_told() {
+    fn finalizer_report_is_linear_and_truncated() {
         let finalizers = |count: usize| (0..count).map(|at| format!("e.com/f{at:06}")).collect::<Vec<_>>();
-        assert!(is_linear(4_000, |count| assert_eq!(holders(finalizers(count).iter()).len(), count)));
-        let names = finalizers(MOST_LEFT_TOLD + 7);
-        let text = told(names.iter().cloned());
+        assert!(is_linear(4_000, |count| assert_eq!(count_finalizers(finalizers(count).iter()).len(), count)));
+        let names = finalizers(MAX_LISTED + 7);
+        let text = join(names.iter().cloned());
         assert!(text.starts_with("e.com/f000000, ") && text.ends_with("e.com/f000099, and 7 more"), "{text}");
-        assert_eq!(told(names[..2].iter().cloned()), "e.com/f000000, e.com/f000001");
+        assert_eq!(join(names[..2].iter().cloned()), "e.com/f000000, e.com/f000001");
     }
 }

@@ -1,4 +1,4 @@
-//! Aggregated cluster roles: the rules of a role that selects others are those of all that it selects.
+//! Aggregates cluster roles: a role with an aggregation rule gets the rules of all roles that it selects.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -17,43 +17,43 @@ use crate::store::Stored;
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
-/// Looks after them.
+/// Aggregates cluster roles.
 #[derive(Debug)]
 pub(super) struct Aggregator;
 
 impl Controller for Aggregator {
-    const OF: Option<&'static [&'static str]> = Some(&[ROLES]);
+    const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
-    /// then its write is a change, and brings another round.
+    /// Writes the aggregated roles whose set of rules differs. A selected role can itself be aggregated. Then the write of its rules is a
+    /// change that triggers another round.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
-        for role in roles.iter().filter(|role| role.head["aggregationRule"].is_object()) {
+        for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
             let rules = aggregated(role, &roles).await;
             let texts: HashSet<_> = rules.iter().map(|(text, _)| text).collect();
             if texts != role.rules().iter().map(|(text, _)| text).collect() {
-                write(registry, &role.head, rules.iter().map(|(_, rule)| rule.clone()).collect());
+                write(registry, &role.outline, rules.iter().map(|(_, rule)| rule.clone()).collect());
             }
         }
         None
     }
 }
 
-/// A role, whose rules are read where they are wanted: as a tree they take many times their room, and few roles are aggregated.
+/// A cluster role. Its rules are decoded only when needed, because they take much memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
-    /// Who it is, its labels, and what it selects.
-    head: Json,
+    /// The name, the labels, the resourceVersion and the aggregation rule.
+    outline: Json,
     rules: OnceLock<Vec<TextedRule>>,
 }
 
-/// A rule, with its text, by which equal ones are found.
+/// A rule with its text, which is used to find duplicates.
 type TextedRule = (String, Json);
 
 impl AggregatedRole {
     fn new(stored: Arc<Stored>) -> Self {
-        let head = ["metadata.name", "metadata.labels", "metadata.resourceVersion", "aggregationRule"];
-        Self { head: stored.only(&head), stored, rules: OnceLock::new() }
+        let outline = ["metadata.name", "metadata.labels", "metadata.resourceVersion", "aggregationRule"];
+        Self { outline: stored.only(&outline), stored, rules: OnceLock::new() }
     }
 
     fn rules(&self) -> &[TextedRule] {
@@ -64,14 +64,14 @@ impl AggregatedRole {
     }
 }
 
-/// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
+/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and of the roles' names.
 ///
-/// A role may have very many selectors, of which most are equal: each is looked at once, and each role until it is selected.
+/// A role can have very many equal selectors. Each distinct selector is evaluated once, and each role until it is selected.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
     let mut known = HashSet::new();
-    for selector in role.head.list("/aggregationRule/clusterRoleSelectors") {
+    for selector in role.outline.list("/aggregationRule/clusterRoleSelectors") {
         if left.is_empty() {
             break;
         }
@@ -80,7 +80,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
         }
         let Some(selector) = selector::structured(selector) else { continue };
         left.retain(|other| {
-            let selects = selector::selects(&selector, &other.head);
+            let selects = selector::selects(&selector, &other.outline);
             if selects {
                 rules.extend(other.rules().iter().filter(|(text, _)| seen.insert(text)));
             }
@@ -91,7 +91,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Gives a role these rules, if it is still as it was read: a write that came between brings another round.
+/// Writes the rules of a role, unless it has changed since it was read. That change triggers another round.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
@@ -107,7 +107,7 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let by = Writer::new(&options, AGGREGATION_CONTROLLER, registry.clock.now_text());
     let target = RequestTarget::new(kind.clone(), "", metadata::name(role));
     if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(name = target.name, message = failure.status.message, "a role was not aggregated");
+        tracing::debug!(name = target.name, message = failure.status.message, "cannot aggregate a role");
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use crate::store::Expect;
 
     #[test]
-    fn a_role_that_somebody_else_has_written_since_is_not_given_its_old_rules() {
+    fn stale_role_is_not_overwritten() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let rule = |verb: &str| json!({"verbs": [verb], "apiGroups": [""], "resources": ["pods"]});
         let put = |expect, rules: Json| {
@@ -129,16 +129,16 @@ mod tests {
             let object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules});
             registry.db.put(&ROLES.into(), "a", expect, object).expect("as expected").new.clone()
         };
-        let rules = || registry.db.get(ROLES, "a").expect("it is there").decode()["rules"].clone();
+        let rules = || registry.db.get(ROLES, "a").expect("an existing role").decode()["rules"].clone();
         let read = put(Expect::Absent, json!([]));
         let written = put(Expect::At(read.revision()), json!([rule("get")]));
         write(&registry, &read.decode(), vec![rule("delete")]);
         assert_eq!(rules(), json!([rule("get")]));
         write(&registry, &written.decode(), vec![rule("list")]);
-        assert_eq!(rules(), json!([rule("list")]), "one that is as it was read is");
+        assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// A role of so many selectors, and others whose rules are to be had.
+    /// Returns an aggregated role with these selectors, and other roles with this number of rules.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
@@ -153,16 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn what_many_equal_selectors_select_is_looked_at_once() {
-        let gathers = |count: usize| {
+    fn equal_selectors_are_evaluated_once() {
+        let aggregates = |count: usize| {
             let roles = roles((0..count).map(|_| json!({})), 1, count);
             assert_eq!(turns(aggregated(&roles[0], &roles)).0.len(), count);
         };
-        assert!(is_linear(200, gathers));
+        assert!(is_linear(200, aggregates));
     }
 
     #[test]
-    fn others_have_their_turns_while_a_role_of_many_selectors_is_looked_at() {
+    fn aggregation_of_many_selectors_yields_to_other_tasks() {
         const SELECTORS: usize = 100;
         let selectors = (0..SELECTORS).map(|at| json!({"matchLabels": {"a": at.to_string()}}));
         let roles = roles(selectors, SELECTORS, 2);

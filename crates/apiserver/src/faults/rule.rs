@@ -1,4 +1,4 @@
-//! One scripted fault.
+//! A rule: one scripted fault and the requests that it applies to.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Request, RuleId};
 use crate::verb::RequestVerb;
 
-/// What goes wrong. The first three are for requests of any verb, the fourth for reads, the fifth for reads and watches; the others for
-/// watches alone.
+/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to requests of any verb, `Stale` to reads, `Lag` to reads and watches.
+/// The others apply to watches only.
 ///
 /// # Examples
 ///
@@ -20,12 +20,12 @@ use crate::verb::RequestVerb;
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // The next create succeeds, but its client is told that it failed.
+/// // The next create succeeds, but its client gets a failure.
 /// let fault = Fault::LoseAnswer(Answer::new(500));
 /// server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(fault) });
-/// // The next watch of pods breaks off after three events, in the middle of the fourth.
+/// // The next watch of pods is cut after three events, in the middle of the fourth.
 /// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
-/// // Too many requests: clients are asked to come back in a second, five times.
+/// // Too many requests: five times, clients get 429 and `Retry-After: 1`.
 /// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
 /// server.faults().add(Rule { verb: Some(RequestVerb::List), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;
@@ -35,37 +35,42 @@ use crate::verb::RequestVerb;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request is held up that long, then served.
+    /// Delays the request by this time, then serves it.
     Delay(Duration),
-    /// The request is not served; this is answered in its place.
+    /// Sends this answer instead of serving the request.
     Answer(Answer),
-    /// The request is served, and its outcome stands; but this is what is answered.
+    /// Serves the request, including its writes, but sends this answer.
     LoseAnswer(Answer),
-    /// A get or list that takes any version (`resourceVersion=0`), or one that is as old, gets what this version left, as from an API
-    /// server whose watch cache has come no further; one that asks for a later one is refused, as not there yet. Reads that want the
-    /// newest, without a `resourceVersion`, are not struck, nor are watches. The version has to be
-    /// [kept](crate::ApiServerConfig::history) still.
+    /// Serves reads from the state at this revision, like an API server whose watch cache is behind and does not move on.
+    ///
+    /// Only gets and lists with a `resourceVersion` are affected. A read of any version (`resourceVersion=0`), or of this revision or an
+    /// earlier one, gets the state at this revision. A read of a later revision is rejected because that revision is not there yet. The
+    /// revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Gets and lists that do not insist on the newest are answered, and watches are told, as by an API server whose watch cache is behind,
-    /// and moves on: what [`Stale`](Self::Stale) says of reads holds of what this view shows when they are served, but that one that asks
-    /// for a later version waits for a while, as with a real server. Of a watch, what it begins with is from that view unless it wants the
-    /// newest, without a `resourceVersion`; each event comes once the view has come to it. It lags for as long as it lasts, and no longer
-    /// than the rule's [`until`](Rule::until) or until the rule is [removed](super::Faults::remove), whichever comes first. One that lags
-    /// by more changes than [`watch_buffer`](crate::ApiServerConfig::watch_buffer) is cut off as one that reads too slowly; so is one that
-    /// was yet to be told what is no longer [kept](crate::ApiServerConfig::history): what is older than five minutes is not there to be told.
+    /// Serves reads and watches from a state that is behind, like an API server whose watch cache lags but moves on.
+    ///
+    /// - Reads: as for [`Stale`](Self::Stale), with the state that the view has at the time of the read. A read of a later revision waits
+    ///   for a while, as in kube-apiserver.
+    /// - Watches: the initial events come from the view, unless the watch has no `resourceVersion` and so asks for the newest state. Each
+    ///   event is sent once the view has reached it.
+    /// - The lag of a watch ends with the watch, at the rule's [`until`](Rule::until), or when the rule is
+    ///   [removed](super::Faults::remove), whichever comes first.
+    /// - A watch is cut off, as if it read too slowly, if it lags by more changes than
+    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer), or if an event that it has not sent left the
+    ///   [history](crate::ApiServerConfig::history). Events leave the history after five minutes at the latest.
     Lag(Lag),
-    /// A watch begins with an ERROR event 410, as if its version were too old.
+    /// Begins a watch with an ERROR event 410, as for an expired revision.
     Expire,
-    /// A watch's connection is cut after this many frames.
+    /// Cuts the connection of a watch after this many frames.
     CutAfter(u32),
-    /// A watch's connection is cut in the middle of a frame, after this many whole ones.
+    /// Cuts the connection of a watch in the middle of a frame, after this many whole frames.
     CutMidFrame(u32),
-    /// A watch says nothing more after this many frames, and stays open beyond its time, as one behind a proxy that has lost the server.
+    /// Sends nothing on a watch after this many frames, and keeps it open beyond its timeout, like a proxy that has lost the server.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Whether it is what happens to that request in the course of its watch, if it is one.
+    /// Whether the fault takes effect during a watch. Such faults are skipped before the request is served.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -75,37 +80,38 @@ impl Fault {
     }
 }
 
-/// How far a view is behind. Of what is no longer [kept](crate::ApiServerConfig::history) it shows the oldest that is.
+/// How far a view is behind. If that state is no longer in the [history](crate::ApiServerConfig::history), the view is the oldest state in
+/// the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// It shows what was there so long ago, by tokio's clock.
+    /// The view is behind by this time, on tokio's clock.
     Time(Duration),
-    /// It does not show the last so many versions, of whatever resources they are.
+    /// The view is behind by this many revisions of the whole store.
     Versions(u64),
 }
 
-/// What is answered in place of the real answer.
+/// A response that replaces the real one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub code: u16,
-    /// The header `Retry-After`, in seconds; `None` sends no such header.
+    /// The `Retry-After` header, in seconds. `None` sends no such header.
     pub retry_after: Option<u32>,
-    /// The body, as `text/plain`. Without one, it is a Status that says what the code means.
+    /// The body, as `text/plain`. `None` sends a Status for the code.
     pub body: Option<String>,
 }
 
 impl Answer {
-    /// A Status with that code.
+    /// Creates an answer with a Status for this code.
     pub fn new(code: u16) -> Self {
         Self { code, retry_after: None, body: None }
     }
 }
 
-/// A fault, which requests it is for, and how often it strikes.
+/// A fault, the requests that it applies to, and how often it fires.
 ///
-/// A rule is for every request until it is narrowed: by [`verb`](Self::verb), [`group`](Self::group) and so on. Those that are
-/// set have to match, all of them.
+/// A rule applies to all requests unless fields such as [`verb`](Self::verb) or [`group`](Self::group) narrow it. A request must match all
+/// fields that are set.
 ///
 /// # Examples
 ///
@@ -120,11 +126,11 @@ impl Answer {
 /// use tokio::net::TcpStream;
 ///
 /// let server = ApiServer::start(ApiServerConfig { seed: Some(7), ..ApiServerConfig::default() }).await?;
-/// // The first get of a secret passes; the two after it are refused.
+/// // The first get of a secret succeeds. The next two fail.
 /// let (verb, resource) = (Some(RequestVerb::Get), Some("secrets".into()));
 /// let refusal = Fault::Answer(Answer::new(503));
 /// server.faults().add(Rule { verb, resource, after: 1, times: Some(2), ..Rule::new(refusal) });
-/// // One in ten requests of a controller is slow: the same ones in each run with this seed.
+/// // One in ten requests of a controller is slow. With a fixed seed, each run delays the same requests.
 /// let slow = Rule::new(Fault::Delay(Duration::from_millis(50)));
 /// server.faults().add(Rule { user_agent: Some("controller/".into()), times: None, probability: 0.1, ..slow });
 ///
@@ -143,40 +149,41 @@ impl Answer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// The verb. Requests for what is no resource, such as `/version`, have none.
+    /// The verb. Requests without a resource, such as `/version`, have no verb.
     pub verb: Option<RequestVerb>,
-    /// The API group; the empty one is the core group.
+    /// The API group. The core group is the empty string.
     pub group: Option<String>,
-    /// The resource, by its plural, such as `pods`.
+    /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`; the empty one is the object itself. None: it is for either.
+    /// The subresource, such as `status`. The empty string means the object itself, `None` means both.
     pub subresource: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
-    /// The name of the object: that in the path; of a list or watch, the `metadata.name` that its field selector asks for; of a create,
-    /// that in its body, and none where it is to be generated.
+    /// The name of the object. For a list or watch it is the `metadata.name` of the field selector. For a create it is the name in the
+    /// body, which is empty if the name is generated.
     pub name: Option<String>,
-    /// The name of who asks, after impersonation.
+    /// The user name, after impersonation.
     pub user: Option<String>,
-    /// What the `User-Agent` begins with.
+    /// A prefix of the `User-Agent` header.
     pub user_agent: Option<String>,
-    /// How many of the matching requests pass first.
+    /// How many matching requests pass before the rule fires.
     pub after: u32,
-    /// How many requests it strikes, and then no more. None: it strikes until the rules are cleared.
+    /// How often the rule fires at most. `None` means no limit.
     pub times: Option<u32>,
-    /// From when on it strikes, counted from when it was added, by tokio's clock: at once.
+    /// The time from the addition of the rule until it can fire, by tokio's clock. Zero by default.
     pub from: Duration,
-    /// Until when it strikes, counted likewise. None: it has no such end.
+    /// The time from the addition of the rule until it expires, by tokio's clock. `None` means never.
     pub until: Option<Duration>,
-    /// With which probability it strikes, from 0 to 1. Which requests it strikes follows from the server's
-    /// [seed](crate::ApiServerConfig::seed) and how many rules were added before, so it is the same in each run with the same requests.
+    /// The probability that the rule fires for a matching request, from 0 to 1. The choice depends only on the server's
+    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added before. Each run with the same requests gets the
+    /// same choices.
     pub probability: f64,
 }
 
 impl Rule {
-    /// A fault that strikes the next request, whatever that asks for, and then no more.
+    /// Creates a rule that fires once, for the next request of any kind.
     pub fn new(fault: Fault) -> Self {
         Self {
             fault,
@@ -199,12 +206,12 @@ impl Rule {
     fn matches(&self, request: &Request<'_>) -> bool {
         let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
         let is_read = matches!(request.verb, Some(RequestVerb::Get | RequestVerb::List)) && !request.version.is_empty();
-        let is_meant = match self.fault {
+        let is_affected = match self.fault {
             Fault::Stale(_) => is_read,
             Fault::Lag(_) => is_read || request.verb == Some(RequestVerb::Watch),
             _ => true,
         };
-        is_meant
+        is_affected
             && self.verb.is_none_or(|verb| request.verb == Some(verb))
             && same(&self.group, request.group)
             && same(&self.resource, request.resource)
@@ -216,7 +223,7 @@ impl Rule {
     }
 }
 
-/// A rule, and how far it has come.
+/// An added rule and its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -224,8 +231,8 @@ pub(super) struct Armed {
     random: fastrand::Rng,
     added: Instant,
     passed: u32,
-    struck: u32,
-    /// Tells what lasts beyond a strike when the rule goes.
+    fired: u32,
+    /// Cancelled when the rule is removed. Ends lasting effects.
     lifted: CancellationToken,
     _lifts: DropGuard,
 }
@@ -234,11 +241,11 @@ impl Armed {
     pub(super) fn new(id: RuleId, rule: Rule, random: fastrand::Rng) -> Self {
         let lifted = CancellationToken::new();
         let _lifts = lifted.clone().drop_guard();
-        Self { id, rule, random, added: Instant::now(), passed: 0, struck: 0, lifted, _lifts }
+        Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
     }
 
-    /// Whether it strikes this request; if so, that is counted.
-    pub(super) fn strikes(&mut self, request: &Request<'_>) -> bool {
+    /// Whether the rule fires for this request. Updates the counters.
+    pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
         }
@@ -249,19 +256,19 @@ impl Armed {
         if self.rule.probability < 1.0 && self.random.f64() >= self.rule.probability {
             return false;
         }
-        self.struck += 1;
+        self.fired += 1;
         true
     }
 
     fn is_spent(&self) -> bool {
-        self.rule.times.is_some_and(|times| self.struck >= times) || self.is_past()
+        self.rule.times.is_some_and(|times| self.fired >= times) || self.is_past()
     }
 
     fn is_past(&self) -> bool {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Whether nothing more comes of it.
+    /// Whether the rule can be dropped.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -269,12 +276,12 @@ impl Armed {
         }
     }
 
-    /// When it ends; none if it does not, or so late that nobody sees it.
+    /// Returns when the rule expires. `None` if never, or if the time is out of range.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added.checked_add(self.rule.until?)
     }
 
-    /// Done when the rule has gone.
+    /// Returns a token that is cancelled when the rule is removed.
     pub(super) fn lifted(&self) -> CancellationToken {
         self.lifted.clone()
     }

@@ -1,4 +1,4 @@
-//! `/api`, `/apis`, what hangs below them, `/version` and `/`.
+//! `/api`, `/apis`, the discovery documents below them, `/version` and `/`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::offload;
 use crate::registry::{Registry, Transform};
 use crate::request::accept::{self, Media};
 
-/// Serves a path that names no resource.
+/// Serves a path that is not a resource.
 pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
@@ -73,7 +73,7 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// What tells of all groups, with its tag. It is kept in the form in which most ask for it.
+/// Returns a document about all groups, with its tag. The cache has it in the most common format. Other formats are encoded here.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,
@@ -82,8 +82,8 @@ async fn all(
 ) -> Outcome<(Arc<str>, Bytes)> {
     let found =
         registry.documents.find(kinds, DocumentScope::Listing(listing)).await?.ok_or_else(Failure::page_not_found)?;
-    let is_kept = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
-    if is_kept {
+    let is_cached = format.media == Media::Json && format.pretty == (listing == Listing::Paths);
+    if is_cached {
         return Ok((found.tag, found.bytes));
     }
     offload::work_on(found.bytes.len()).await;
@@ -114,13 +114,14 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Everything in one document, if the client takes it: a clause that asks for it wins wherever it stands.
+/// Serves aggregated discovery if any clause of `Accept` asks for it, whatever its position.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {
-        let asked = clause.transform();
-        let wanted =
-            asked.name == "APIGroupDiscoveryList" && asked.group == "apidiscovery.k8s.io" && asked.version == "v2";
+        let requested = clause.transform();
+        let wanted = requested.name == "APIGroupDiscoveryList"
+            && requested.group == "apidiscovery.k8s.io"
+            && requested.version == "v2";
         clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
     });
     let Some((media, pretty)) = media else { return Ok(None) };

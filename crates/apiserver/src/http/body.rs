@@ -1,4 +1,4 @@
-//! Bodies: those that come and those that go.
+//! Bodies of requests and responses.
 
 use std::error::Error;
 use std::io;
@@ -16,36 +16,37 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::RBAC_GROUP;
 use crate::offload;
 use crate::registry::{LARGEST_BODY, Unread};
-use crate::watch::{Frame as Sent, Watcher};
+use crate::watch::{Frame as WatchFrame, Watcher};
 
-/// The body of a request, whichever way it came.
+/// The body of a request, from any transport.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// The body of an answer. An error in it breaks the connection off.
+/// The body of a response. An error in it closes the connection.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Longer bodies are sent in chunks, as Go does, and do not say how long they are.
-const LONGEST_WITH_LENGTH: usize = 2048;
+/// Longer bodies are sent chunked, without `Content-Length`, as in Go.
+const MAX_WITH_LENGTH: usize = 2048;
 
-/// A body that is known in full.
+/// Returns a body with these bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     let bytes = bytes.into();
-    if bytes.len() > LONGEST_WITH_LENGTH {
+    if bytes.len() > MAX_WITH_LENGTH {
         return StreamBody::new(stream::iter([Ok(Frame::data(bytes))])).boxed_unsync();
     }
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The frames of a watch, as they come, those that are there together in one piece. Dropping the body ends the watch.
+/// Returns the frames of a watch as a body. Frames that are ready at the same time are sent in one piece. Dropping the body ends the
+/// watch.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
-        let frame = frame.map(|Sent { bytes, torn }| {
+        let frame = frame.map(|WatchFrame { bytes, torn }| {
             let end = if torn { bytes.len() / 2 } else { bytes.len() };
             Frame::data(bytes.slice(..end))
         });
         let frame = frame.map_err(|cut| {
-            tracing::debug!(%cut, "a watch was cut");
+            tracing::debug!(%cut, "watch was cut");
             io::Error::new(io::ErrorKind::ConnectionAborted, cut)
         });
         Some((frame, watcher))
@@ -53,28 +54,28 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request: one that is still coming, or one that had to be read before its turn.
-pub(super) enum Delivery {
-    Coming(Incoming),
-    Come(Bytes),
+/// The body of a request. A fault rule may need it before the request is served.
+pub(super) enum RequestBody {
+    Incoming(Incoming),
+    Received(Bytes),
 }
 
-/// Reads a request's body in full, and waits until it can be worked on; if it, the object that it is for or its
-/// schema is large, what is done with it is done apart.
-pub(super) async fn read(call: &Call, delivery: Delivery) -> Outcome<Bytes> {
-    let bytes = match delivery {
-        Delivery::Coming(incoming) => take(call, incoming).await?,
-        Delivery::Come(bytes) => bytes,
+/// Reads a request's body in full, and waits for a permit to process it. Offloads the work that follows if the body, the stored
+/// object or the schema is large.
+pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
+    let bytes = match request_body {
+        RequestBody::Incoming(incoming) => receive(call, incoming).await?,
+        RequestBody::Received(bytes) => bytes,
     };
     let bytes = call.bodies.turn(bytes).await;
     let weight = bytes.len().max(call.weight).max(call.schema_weight);
-    offload::work_on(if multiplies(call) { offload::ALWAYS } else { weight }).await;
+    offload::work_on(if is_costly(call) { offload::ALWAYS } else { weight }).await;
     Ok(bytes)
 }
 
-/// Whether what follows from a body may be out of proportion to it: aliases of YAML and operations of a patch copy, rights multiply, and the
-/// labels of a namespace are held against its pods.
-fn multiplies(call: &Call) -> bool {
+/// Whether a small body can cause much work. YAML aliases and JSON patch operations copy values, RBAC rules multiply, and the labels of a
+/// namespace are checked against all of its pods.
+fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
     media.contains("yaml")
@@ -83,10 +84,10 @@ fn multiplies(call: &Call) -> bool {
         || target.resource == "namespaces"
 }
 
-/// Reads a request's body in full. It can be kept so, and not be worked on.
-pub(super) async fn take(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
+/// Reads a request's body in full, without a permit to process it.
+pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     call.bodies.read(incoming).await.map_err(|unread| match unread {
-        Unread::Broken(why) => Failure::bad_request(format!("the body broke off: {why}")),
+        Unread::Broken(why) => Failure::bad_request(format!("the request body ended early: {why}")),
         Unread::TooLarge => {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             Failure::new(413, Reason::RequestEntityTooLarge, message)
@@ -95,7 +96,7 @@ pub(super) async fn take(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// As a server that has enough to do says it. Clients try again.
+/// Returns kube-apiserver's response under overload. Clients retry it.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
@@ -116,8 +117,8 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Whether what follows from a small body is done on another thread.
-    async fn is_apart(path: &str, media: &str, weights: [usize; 2]) -> bool {
+    /// Whether the work on a small body is offloaded.
+    async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();
         let request = Request::post(path).header(CONTENT_TYPE, media).body(nothing).expect("a request");
@@ -128,7 +129,7 @@ mod tests {
         [call.weight, call.schema_weight] = weights;
         let here = std::thread::current().id();
         let work = Offload::new(&registry.offload_permits, async move {
-            let read = read(&call, Delivery::Come(Bytes::from_static(b"{}"))).await;
+            let read = read(&call, RequestBody::Received(Bytes::from_static(b"{}"))).await;
             (read, std::thread::current().id())
         });
         let (read, there) = work.await;
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_small_bodies_those_are_worked_on_apart_that_may_ask_for_much() {
+    async fn costly_small_bodies_are_offloaded() {
         let (json, merge) = ("application/json", "application/merge-patch+json");
         let large = 1 << 20;
         for (path, media, weights, expected) in [
@@ -154,7 +155,7 @@ mod tests {
             (CORE, merge, [large, 0], true),
             (CORE, json, [0, large], true),
         ] {
-            assert_eq!(is_apart(path, media, weights).await, expected, "{path} {media} {weights:?}");
+            assert_eq!(is_offloaded(path, media, weights).await, expected, "{path} {media} {weights:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies as objects and patches.
+//! Decodes bodies into objects and patches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,16 +17,16 @@ use crate::request::Subresource;
 use crate::request::options::How;
 use crate::validate::{FieldError, FieldErrors};
 
-/// A media type that bodies come in.
+/// The media type of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyMedia {
     Json,
     Yaml,
-    /// For the built-in kinds alone.
+    /// Only for built-in kinds.
     Protobuf,
 }
 
-/// A body, as it came. YAML has been read; what is wrong with it is told once it is its turn.
+/// An undecoded body. YAML is parsed already. Its errors are reported when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -41,12 +41,12 @@ enum BodyContent {
 }
 
 impl RawBody {
-    /// A body of JSON.
+    /// Creates a JSON body.
     pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
         Self { bytes: bytes.into(), content: BodyContent::Json }
     }
 
-    /// A body of a media type.
+    /// Creates a body of a media type.
     pub(crate) fn new(bytes: Bytes, media: BodyMedia) -> Self {
         let content = match media {
             BodyMedia::Json => BodyContent::Json,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// The body as a value. In protobuf it is of the version and kind that are expected, unless it says something else. The error
-    /// says what is wrong with it.
+    /// Decodes the body into a value. A protobuf body without types gets the expected apiVersion and kind. Returns the reason if the body
+    /// is invalid.
     pub(crate) fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -67,14 +67,14 @@ impl RawBody {
     }
 }
 
-/// The name of the object in a body; empty where it has none, or cannot be read.
+/// Returns the name of the object in a body. Empty if it has no name or is invalid.
 pub(crate) fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
     metadata::name(&object).to_owned()
 }
 
-/// An object from a body.
+/// A decoded object.
 #[derive(Clone)]
 pub(crate) struct BodyObject {
     pub(crate) value: Json,
@@ -91,7 +91,7 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// By media type, if the kind takes it.
+    /// Returns the patch type of a media type, if the kind supports it.
     pub(crate) fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
@@ -106,13 +106,13 @@ impl PatchKind {
         if self == Self::Apply { How::Apply } else { How::Patch }
     }
 
-    /// What its bodies are written in.
+    /// Returns the media type of the patch body.
     pub(crate) fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
     }
 }
 
-/// The media type of a body; parameters and letter case do not count, none at all is JSON.
+/// Parses a content type. Parameters and letter case are ignored. An empty content type means JSON.
 pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match media.as_str() {
@@ -123,7 +123,7 @@ pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
     }
 }
 
-/// An object of the kind that the path names.
+/// Decodes a body into an object of the kind.
 pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<BodyObject> {
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
@@ -148,18 +148,18 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
+/// Returns why the schema of a custom resource cannot decode the object. Objects of another kind are not checked here.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
-/// or one of another group, has no schema to be held against.
+/// Prunes fields that the schema of a custom resource does not have, and reports them. Drops nulls silently. Objects of another group or
+/// kind are left alone.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
-    let says = |name: &str| object[name].text("");
-    let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    if (says("kind"), group) != (&kind.kind, &kind.group) {
+    let text = |name: &str| object[name].text("");
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    if (text("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
     }
     let unknown = kind.strategy.prune(object);
@@ -174,7 +174,7 @@ fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<Stri
     }
 }
 
-/// A patch, ready to be laid over objects.
+/// A decoded patch that can be applied to objects.
 pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<PatchInput>,
@@ -189,7 +189,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Reads a patch. What is wrong with it is told only once there is an object to patch.
+    /// Decodes a patch. Errors are reported when the patch is applied, because a missing object is reported first.
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -198,24 +198,24 @@ impl<'a> Patcher<'a> {
         subresource: Subresource,
     ) -> Self {
         let patch = match patch_kind {
-            PatchKind::Json => PatchBody::json(&body.bytes).map(PatchInput::Patch).map_err(failed),
+            PatchKind::Json => PatchBody::json(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
             PatchKind::Merge => {
                 let validated = manager.options.field_validation != FieldValidation::Ignore;
-                PatchBody::merge(&body.bytes, validated).map(PatchInput::Patch).map_err(failed)
+                PatchBody::merge(&body.bytes, validated).map(PatchInput::Patch).map_err(patch_failure)
             }
-            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(failed),
+            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
             PatchKind::Apply => match &body.content {
                 BodyContent::Yaml(Ok((source, findings))) => {
                     Ok(PatchInput::Apply { source: source.clone().into_value(), findings: findings.clone() })
                 }
                 BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
-                BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply that is no YAML")),
+                BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply patch that is not YAML")),
             },
         };
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
-    /// The patched object, with `apiVersion` and `kind`.
+    /// Applies the patch and returns the new object, with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
@@ -227,7 +227,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// What an apply asks for; of other patches, nothing.
+    /// Returns the applied configuration. Null for other patches.
     pub(crate) fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -250,15 +250,15 @@ impl<'a> Patcher<'a> {
         self.warn(findings);
         let Some(schema) = self.kind.schema() else { return Ok(applied) };
         let mut decoded = schema.read(applied).map_err(|why| {
-            let told = format!(
+            let message = format!(
                 "failed to convert new object ({}; {}) to proper version: {why}",
-                self.named(source),
+                self.qualified_name(source),
                 self.kind.gvk()
             );
-            Failure::plain(500, told)
+            Failure::plain(500, message)
         })?;
         if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {
-            let (named, gvk) = (self.named(source), self.kind.gvk());
+            let (named, gvk) = (self.qualified_name(source), self.kind.gvk());
             return Err(Failure::plain(500, format!("failed to convert to unversioned ({named}; {gvk}): {why}")));
         }
         self.kind.strategy.prune(&mut decoded.object);
@@ -267,26 +267,26 @@ impl<'a> Patcher<'a> {
 
     fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
-        let mut patched = patch.apply(live, &schema).map_err(failed)?;
-        let shown = match patch {
+        let mut patched = patch.apply(live, &schema).map_err(patch_failure)?;
+        let patch_text = match patch {
             PatchBody::Strategic(_) => patch.display_text(),
             PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
         };
-        let refused = |why: String| {
-            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &shown, why)]))
+        let invalid = |why: String| {
+            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &patch_text, why)]))
         };
-        self.check_types(patch, &mut patched, &refused)?;
+        self.check_types(patch, &mut patched, &invalid)?;
         let mut decoded = schema.read(patched).map_err(|error| {
             let misfit = patch.misfit(live, &schema);
-            refused(misfit.unwrap_or_else(|| error.to_string()))
+            invalid(misfit.unwrap_or_else(|| error.to_string()))
         })?;
         if let Some(why) = malformed(self.kind, &decoded.object) {
-            return Err(refused(why));
+            return Err(invalid(why));
         }
-        // To convert what a strategic patch makes is a step of its own, and the last; otherwise it is one with reading.
+        // For a strategic patch, the conversion is a separate step after decoding. For others it is a part of decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
-            return Err(refused(why));
+            return Err(invalid(why));
         }
         let mut findings = patch.findings().to_vec();
         findings.append(&mut decoded.findings);
@@ -294,7 +294,7 @@ impl<'a> Patcher<'a> {
         if self.manager.options.field_validation == FieldValidation::Strict
             && let Some(why) = schema::strict_words(&findings)
         {
-            return Err(refused(why));
+            return Err(invalid(why));
         }
         self.warn(&findings);
         match unconvertible {
@@ -303,17 +303,17 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Holds what the patched object says of itself against the path.
-    fn check_types(&self, patch: &PatchBody, patched: &mut Json, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+    /// Checks `apiVersion` and `kind` of the patched object.
+    fn check_types(&self, patch: &PatchBody, patched: &mut Json, invalid: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
-            return Err(refused(schema::no_type_meta(patched)));
+            return Err(invalid(schema::no_type_meta(patched)));
         };
         let text = |name: &str| members[name].text("").to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if self.kind.needs_types() {
             if kind.is_empty() {
-                return Err(refused("Object 'Kind' is missing in the patched object".into()));
+                return Err(invalid("Object 'Kind' is missing in the patched object".into()));
             }
             if version.is_empty() {
                 return Err(Failure::internal("apiVersion must be specified in the patched object"));
@@ -323,7 +323,7 @@ impl<'a> Patcher<'a> {
         let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
         let read_by_name = !matches!(patch, PatchBody::Strategic(_));
         if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
-            return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
+            return Err(invalid(format!("no kind {kind:?} is registered for version {version:?}")));
         }
         members.insert("apiVersion", api_version.into());
         members.insert("kind", self.kind.kind.as_str().into());
@@ -335,18 +335,18 @@ impl<'a> Patcher<'a> {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
     }
 
-    fn named(&self, object: &Json) -> String {
+    fn qualified_name(&self, object: &Json) -> String {
         let text = |name: &str| object.text(&format!("/metadata/{name}"));
         format!("{}/{}", text("namespace"), text("name"))
     }
 
-    /// What to warn the client of.
+    /// Returns the warnings for the client.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-fn failed(error: PatchError) -> Failure {
+fn patch_failure(error: PatchError) -> Failure {
     match error {
         PatchError::BadRequest(why) => Failure::bad_request(why),
         PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),

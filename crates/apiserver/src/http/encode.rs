@@ -1,4 +1,4 @@
-//! Answers as bytes.
+//! Encodes responses.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pintle_schema::protobuf::Enveloped;
 
 use super::Call;
 use super::body::{self, ResponseBody};
-use super::gzip::{ZIPPED_FROM, gzip, takes_gzip};
+use super::gzip::{GZIP_THRESHOLD, accepts_gzip, gzip};
 use super::list_body::ListBody;
 use super::negotiate::{self, ResponseFormat};
 use crate::failure::Failure;
@@ -23,24 +23,24 @@ use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::request::accept::Media;
 use crate::watch::Watcher;
 
-/// What a request is answered with.
+/// The result of a request, before encoding.
 pub(crate) enum Reply {
-    /// One object. `kind` is what makes a table of it.
+    /// One object. Tables need `kind`.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
-    /// Several.
+    /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
-    /// That it was done.
+    /// A Status without an object.
     Status { status: Box<Status>, format: ResponseFormat },
     /// A stream of events.
     Watch { watcher: Box<Watcher> },
-    /// Anything else.
+    /// Any other response.
     Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// What a scripted fault answers.
+    /// The answer of a scripted fault.
     Fault(Answer),
 }
 
 impl Reply {
-    /// A text.
+    /// Creates a text reply.
     pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Self {
         Self::Raw { code, headers: text_headers(), body: text.into() }
     }
@@ -131,10 +131,10 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
     }
 }
 
-/// How a request is answered that took too long.
+/// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// The same in full. The outermost layer says so, in JSON whatever was asked for.
+/// Returns the response to a request that timed out. It is JSON for every `Accept`, because kube-apiserver's outermost filter sends it.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -149,7 +149,7 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
     raw(TIMED_OUT, headers, format!("{status}\n").into())
 }
 
-/// A failure, negotiated as far as it can be.
+/// Encodes a failure, in a negotiated format if possible.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());
@@ -167,7 +167,7 @@ pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<Response
     response
 }
 
-/// A document in the representation that was chosen.
+/// Encodes a document in the negotiated format.
 pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     match format.media {
         Media::Yaml => pintle_schema::write_yaml(value).into(),
@@ -180,7 +180,7 @@ pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
         Media::Protobuf => match Enveloped::document(value) {
             Ok(enveloped) => enveloped.body().into(),
             Err(error) => {
-                tracing::error!(%error, "a document has no form in protobuf");
+                tracing::error!(%error, "cannot encode a document as protobuf");
                 Bytes::new()
             }
         },
@@ -191,31 +191,31 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// A list, sent as it is made unless it is short.
+/// Sends a list. A long list is encoded while it is sent.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {
         return respond(call, 200, media, first).await;
     }
-    let zipped = takes_gzip(call);
-    answer(200, media, zipped, list.stream(&registry.offload_permits, first, zipped))
+    let gzipped = accepts_gzip(call);
+    answer(200, media, gzipped, list.stream(&registry.offload_permits, first, gzipped))
 }
 
 async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
-    if bytes.len() <= ZIPPED_FROM || !takes_gzip(call) {
+    if bytes.len() <= GZIP_THRESHOLD || !accepts_gzip(call) {
         return answer(code, media, false, body::full(bytes));
     }
     offload::work_on(bytes.len()).await;
-    let zipped = gzip(&bytes);
-    answer(code, media, zipped.is_some(), body::full(zipped.unwrap_or(bytes)))
+    let gzipped = gzip(&bytes);
+    answer(code, media, gzipped.is_some(), body::full(gzipped.unwrap_or(bytes)))
 }
 
-fn answer(code: u16, media: Media, zipped: bool, body: ResponseBody) -> Response<ResponseBody> {
+fn answer(code: u16, media: Media, gzipped: bool, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status_code(code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type()));
-    if zipped {
+    if gzipped {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }

@@ -1,4 +1,4 @@
-//! Answers compressed: whole, or lists of which parts were compressed before.
+//! Compresses responses. Parts of lists can be compressed in advance.
 
 use std::io::{self, Write};
 
@@ -10,67 +10,67 @@ use http::header::ACCEPT_ENCODING;
 
 use super::Call;
 
-/// Answers up to this size are sent as they are.
-pub(super) const ZIPPED_FROM: usize = 128 * 1024;
+/// Responses up to this size are not compressed.
+pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// What it takes to go through a part of a list again: little, of one as long as most are. Longer ones have a large object in them.
+/// Returns the cost of processing a part of a list. Parts of ordinary size cost nothing. Longer parts contain a large object.
 pub(super) fn weight(part: &[u8]) -> usize {
-    if part.len() <= 2 * ZIPPED_FROM { 0 } else { part.len() }
+    if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Whether the client takes gzip, in the one spelling that counts.
-pub(super) fn takes_gzip(call: &Call) -> bool {
+/// Whether the client accepts gzip. Only the exact spelling `gzip` counts.
+pub(super) fn accepts_gzip(call: &Call) -> bool {
     call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
 }
 
-/// Bytes compressed, as one member.
+/// Compresses bytes into one gzip member.
 pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// One stream of gzip, each part of which is compressed for itself: it names nothing in those before. So a part can be one that others
-/// were sent, and any client reads what comes, since there is but one member, of which some know no second.
+/// A gzip stream of parts that are compressed independently: no part refers to data of an earlier part. Therefore a compressed part can be
+/// reused in other streams. The stream is a single member, because some clients do not read a second one.
 #[derive(Debug)]
 pub(super) struct Gzip {
     compress: Compress,
-    /// Of all parts so far.
+    /// The checksum of all parts so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
 }
 
-/// A part behind what it takes to add it to a stream: its checksum and its length before it was compressed.
+/// The size of the header of a precompressed part: the checksum and the length of the uncompressed data.
 const SUMS: usize = 8;
 
 impl Gzip {
     pub(super) fn new() -> Self {
-        // Compressed fast, by whatever system, at no time, without a name.
+        // Flags: fastest algorithm, unknown system, no time, no name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
     }
 
-    /// Compresses a part.
+    /// Compresses a part and adds it.
     pub(super) fn add(&mut self, part: &[u8]) -> io::Result<()> {
         self.sum.update(part);
         self.length = self.length.wrapping_add(length(part));
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a part to be [added](Self::add_made), now or to other streams.
-    pub(super) fn make(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
+    /// Compresses a part for [`add_precompressed`](Self::add_precompressed). The result can be added to several streams.
+    pub(super) fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
-        let mut made = [sum.finalize().to_le_bytes(), length(part).to_le_bytes()].concat();
-        deflate(&mut self.compress, part, &mut made)?;
-        Ok(made)
+        let mut precompressed = [sum.finalize().to_le_bytes(), length(part).to_le_bytes()].concat();
+        deflate(&mut self.compress, part, &mut precompressed)?;
+        Ok(precompressed)
     }
 
-    /// Adds what [`make`](Self::make) has made.
-    pub(super) fn add_made(&mut self, made: &[u8]) {
-        let Some((sums, part)) = made.split_first_chunk::<SUMS>() else { return };
+    /// Adds a part from [`precompress`](Self::precompress).
+    pub(super) fn add_precompressed(&mut self, precompressed: &[u8]) {
+        let Some((sums, part)) = precompressed.split_first_chunk::<SUMS>() else { return };
         let [a, b, c, d, length @ ..] = *sums;
         let length = u32::from_le_bytes(length);
         self.sum.combine(&Hasher::new_with_initial_len(u32::from_le_bytes([a, b, c, d]), length.into()));
@@ -78,19 +78,19 @@ impl Gzip {
         self.out.extend_from_slice(part);
     }
 
-    /// How much of it is to be sent.
+    /// Returns the number of bytes that are ready to be sent.
     pub(super) fn ready(&self) -> usize {
         self.out.len()
     }
 
-    /// What is to be sent of it so far.
+    /// Takes the bytes that are ready to be sent.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// The rest of it.
+    /// Ends the stream and returns the remaining bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        // The last block, which is empty.
+        // The last block is empty.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -98,12 +98,12 @@ impl Gzip {
     }
 }
 
-/// The length as gzip tells it, which counts no further than this.
+/// Returns the length modulo 2^32, as gzip stores it.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Appends the part, compressed, up to a whole byte.
+/// Appends the compressed part, up to a byte boundary.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;
@@ -112,7 +112,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // Where there is room left, there is nothing left to be put there.
+        // If the output buffer is not full, all output was written.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_were_compressed_before_and_others_are_one_member() {
+    fn precompressed_and_new_parts_form_one_member() {
         let mut random = fastrand::Rng::with_seed(1);
         let parts: Vec<Vec<u8>> = [0, 1, 63, 64, 65, 5_000, 300_000]
             .into_iter()
@@ -136,14 +136,15 @@ mod tests {
                 (0..length).map(|_| random.u8(b'a'..b'f')).chain(b"the same in all".repeat(length % 7)).collect()
             })
             .collect();
-        let made: Vec<Vec<u8>> = parts.iter().map(|part| Gzip::new().make(part).expect("memory takes all")).collect();
+        let compressed: Vec<Vec<u8>> =
+            parts.iter().map(|part| Gzip::new().precompress(part).expect("writes to memory succeed")).collect();
         let mut gzip = Gzip::new();
         let (mut sent, mut plain) = (Vec::new(), Vec::new());
-        for (part, made) in parts.iter().zip(&made) {
-            for is_made in [false, true, true] {
-                match is_made {
-                    true => gzip.add_made(made),
-                    false => gzip.add(part).expect("memory takes all"),
+        for (part, compressed) in parts.iter().zip(&compressed) {
+            for is_precompressed in [false, true, true] {
+                match is_precompressed {
+                    true => gzip.add_precompressed(compressed),
+                    false => gzip.add(part).expect("writes to memory succeed"),
                 }
                 plain.extend_from_slice(part);
                 sent.extend(gzip.take());
@@ -152,7 +153,7 @@ mod tests {
         sent.extend(gzip.finish());
         let mut read = Vec::new();
         let mut decoder = GzDecoder::new(&*sent);
-        decoder.read_to_end(&mut read).expect("one member with the right sums");
+        decoder.read_to_end(&mut read).expect("one member with valid checksums");
         assert!(read == plain && decoder.into_inner().is_empty());
         assert!(sent.len() < plain.len() / 2, "{} of {}", sent.len(), plain.len());
     }

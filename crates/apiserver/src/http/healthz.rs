@@ -7,7 +7,7 @@ use super::encode::Reply;
 use crate::health::Endpoint;
 use crate::registry::Registry;
 
-/// The answer, if the path is one of these.
+/// Serves the path if it is a health endpoint.
 pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
     let (name, rest) = parts.split_first()?;
     let endpoint = match name.as_str() {
@@ -26,31 +26,31 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     let wanted = rest.join("/");
     Some(match checks.find(|(check, _)| *check == wanted) {
         Some((_, true)) => Reply::text(200, "ok"),
-        Some((_, false)) => Reply::text(500, "internal server error: it was made to fail, or is not ready\n"),
+        Some((_, false)) => Reply::text(500, "internal server error: the check was set to fail or is not ready\n"),
         None => nothing(),
     })
 }
 
-/// All checks: `ok`, unless one fails or they are asked for.
+/// Renders all checks: `ok` if all pass and `verbose` is not set.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
-    let (mut text, mut well) = (String::new(), true);
+    let (mut text, mut healthy) = (String::new(), true);
     for (check, passes) in checks {
         text.push_str(&match (excluded.contains(&check), passes) {
             (true, _) => format!("[+]{check} excluded: ok\n"),
             (false, true) => format!("[+]{check} ok\n"),
             (false, false) => format!("[-]{check} failed: reason withheld\n"),
         });
-        well &= passes || excluded.contains(&check);
+        healthy &= passes || excluded.contains(&check);
     }
-    match (well, call.query.first("verbose").is_some()) {
+    match (healthy, call.query.first("verbose").is_some()) {
         (true, false) => Reply::text(200, "ok"),
         (true, true) => Reply::text(200, text + &format!("{name} check passed\n")),
         (false, _) => Reply::text(500, text + &format!("{name} check failed\n")),
     }
 }
 
-/// What the server says of itself.
+/// Returns the version document.
 pub(super) fn version() -> pintle_json::Json {
     json!({
         "major": "1",

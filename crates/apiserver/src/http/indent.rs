@@ -1,28 +1,28 @@
-//! JSON as people read it.
+//! Pretty-prints JSON.
 
-/// Lays compact JSON out over lines as it comes, two spaces a level, and keeps no more of it than where it stands.
+/// Indents compact JSON incrementally, with two spaces per level. It stores only its position.
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// Within a text, and whether the next character of it is escaped.
+    /// Inside a string, and whether the next character is escaped.
     text: Option<bool>,
-    /// A list or an object begins, and may be empty.
-    begins: bool,
+    /// Directly after an opening bracket.
+    after_open: bool,
 }
 
 impl Indent {
-    /// The next part, which may end anywhere.
+    /// Indents the next part. Parts may be split anywhere.
     pub(super) fn part(&mut self, json: &[u8]) -> Vec<u8> {
-        let mut laid_out = Vec::with_capacity(json.len() * 2);
+        let mut indented = Vec::with_capacity(json.len() * 2);
         for &byte in json {
             if let Some(escaped) = self.text {
-                laid_out.push(byte);
+                indented.push(byte);
                 self.text = (escaped || byte != b'"').then_some(!escaped && byte == b'\\');
             } else if !byte.is_ascii_whitespace() {
-                self.token(byte, &mut laid_out);
+                self.token(byte, &mut indented);
             }
         }
-        laid_out
+        indented
     }
 
     fn token(&mut self, byte: u8, to: &mut Vec<u8>) {
@@ -30,13 +30,13 @@ impl Indent {
         if ends {
             self.depth = self.depth.saturating_sub(1);
         }
-        // What is empty stays on its line.
-        if std::mem::take(&mut self.begins) != ends {
+        // An empty list or object stays on its line.
+        if std::mem::take(&mut self.after_open) != ends {
             self.line(to);
         }
         to.push(byte);
         match byte {
-            b'[' | b'{' => (self.depth, self.begins) = (self.depth + 1, true),
+            b'[' | b'{' => (self.depth, self.after_open) = (self.depth + 1, true),
             b',' => self.line(to),
             b':' => to.push(b' '),
             b'"' => self.text = Some(false),
@@ -73,12 +73,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_comes_it_is_laid_out_as_serde_json_does(value in value(), cut in 0..100usize) {
+        fn indented_parts_equal_pretty_serde_json(value in value(), cut in 0..100usize) {
             let json = serde_json::to_vec(&value).unwrap();
             let (first, second) = json.split_at(cut.min(json.len()));
             let mut indent = Indent::default();
-            let laid_out = [indent.part(first), indent.part(second)].concat();
-            prop_assert_eq!(String::from_utf8(laid_out).unwrap(), serde_json::to_string_pretty(&value).unwrap());
+            let indented = [indent.part(first), indent.part(second)].concat();
+            prop_assert_eq!(String::from_utf8(indented).unwrap(), serde_json::to_string_pretty(&value).unwrap());
         }
     }
 }

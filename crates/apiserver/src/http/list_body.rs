@@ -1,4 +1,4 @@
-//! The body of a list, made as it is sent: it is never whole anywhere.
+//! Encodes the body of a list while it is sent. The whole body is never in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pintle_json::{Json, Map, json};
 use pintle_schema::protobuf::ListEnvelope;
 
 use super::body::ResponseBody;
-use super::gzip::{self, Gzip, ZIPPED_FROM};
+use super::gzip::{self, GZIP_THRESHOLD, Gzip};
 use super::indent::Indent;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Form, Kind};
@@ -21,30 +21,31 @@ use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
-/// What is compressed is sent in parts of this size, about.
-const ZIPPED_PART: usize = 16 * 1024;
+/// The approximate size of the parts of a compressed body.
+const GZIP_PART: usize = 16 * 1024;
 
-/// A list part by part, from the bytes of its objects.
+/// Encodes a list in parts, from the stored bytes of its objects.
 ///
-/// Until it is dropped it keeps the objects as they were at its revision; a client that reads slowly is cut by its request's deadline.
+/// Until it is dropped, it keeps the objects at the revision of the list in memory. The deadline of the request limits how long a slow
+/// client can do this.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// What is yet to come; none behind the end. Each is looked for, and laid out, when there is room for it.
+    /// The remaining objects. `None` after the end. Each object is looked up and encoded only when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether neighbours are left to [`next_zipped`](Self::next_zipped).
-    zipped: bool,
+    /// Whether neighbouring objects are left to [`next_compressed`](Self::next_compressed).
+    gzipped: bool,
 }
 
 enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// With what comes behind the items.
+    /// `end` follows the items.
     Yaml {
         end: String,
     },
@@ -52,17 +53,17 @@ enum ListEncoding {
 }
 
 impl ListBody {
-    /// A list as JSON, laid out for people if it is to be.
+    /// Creates a JSON body, indented if `pretty`.
     pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
-        let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("memory takes any value, whose keys are texts");
+        let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("a value with text keys can be serialized");
         ready.pop();
         ready.extend_from_slice(format!(",\"{}\":[", items(&transform)).as_bytes());
         let encoding = ListEncoding::Json { indent: pretty.then(Indent::default) };
-        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// A list as YAML, whose keys stand in the order of the alphabet.
+    /// Creates a YAML body. The keys are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -70,13 +71,14 @@ impl ListBody {
         let end = if behind.is_empty() { String::new() } else { pintle_schema::write_yaml(&behind.into()) };
         let encoding = ListEncoding::Yaml { end };
         let ready = pintle_schema::write_yaml(&before.into()).into_bytes();
-        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, zipped: false }
+        Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// A list in protobuf. It begins with its length, so all objects are looked at before; what there is no room to keep of them is made
-    /// again when it is sent.
+    /// Creates a protobuf body. The body begins with its length, so this method encodes each object once for its size. Encodings that do
+    /// not fit into the cache are made again when they are sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
-        let unfit = |error: serde_json::Error| Failure::internal(format!("the list has no form in protobuf: {error}"));
+        let unfit =
+            |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
         let mut head = ListEnvelope::new(&metadata(&kind, &list, &transform)).map_err(unfit)?;
         let (mut objects, mut effort) = (list.objects.clone(), ListEffort::default());
         loop {
@@ -97,23 +99,23 @@ impl ListBody {
             is_first: true,
             objects,
             ready,
-            zipped: false,
+            gzipped: false,
         })
     }
 
-    /// Whether the last part has been given out.
+    /// Whether the last part was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// The next part, larger than what is never compressed, or the last; empty at the end.
+    /// Returns the next part, which is empty at the end. All parts but the last are longer than the threshold for compression.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
-        while self.ready.len() <= ZIPPED_FROM && self.objects.is_some() && self.neighbours().is_none() {
+        while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // The next part will be as long.
+        // The next part will have about the same length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -125,7 +127,7 @@ impl ListBody {
         }
     }
 
-    /// What it takes to add the next object, as bytes of a body that takes as long.
+    /// Returns the cost of adding the next object, as the size of a body in bytes.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
@@ -135,7 +137,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object, if it is meant, or the end.
+    /// Appends the next object if it is selected, or the end of the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {
@@ -161,11 +163,11 @@ impl ListBody {
                 }
                 let mut json = Vec::new();
                 self.transform.write_item(&object, &self.kind, self.now, &mut json);
-                let item: Json = serde_json::from_slice(&json).expect("what is stored was read once");
+                let item: Json = serde_json::from_slice(&json).expect("stored objects are valid");
                 ready.extend_from_slice(pintle_schema::write_yaml(&vec![item].into()).as_bytes());
             }
             ListEncoding::Protobuf => {
-                let enveloped = self.transform.enveloped(&object).expect("what was made before can be made again");
+                let enveloped = self.transform.enveloped(&object).expect("the object was encoded before");
                 ListEnvelope::item(&enveloped.message, ready);
             }
         }
@@ -192,38 +194,38 @@ impl ListBody {
         self.objects = None;
     }
 
-    /// The next objects compressed, where they are kept so for all who are sent them.
-    fn next_zipped(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
+    /// Returns the next objects compressed. The store caches the result for other lists.
+    fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
             store::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, ListEncoding::Protobuf));
-        let zipped = neighbours.encode(encoding, || {
+        let gzipped = neighbours.encode(encoding, || {
             neighbours.iter().for_each(|stored| self.add_item(stored));
             let items = std::mem::take(&mut self.ready);
-            gzip.make(&items)
+            gzip.precompress(&items)
         })?;
         self.objects.iter_mut().for_each(Selected::pass_neighbours);
-        Ok(Some(zipped))
+        Ok(Some(gzipped))
     }
 
-    /// The next objects, if they can be sent as all others are sent them: not the first, which has no comma before it, and not so many
-    /// bytes that they hold others up.
+    /// Returns the next objects if all clients get the same bytes for them. The first object has no comma before it, so it is excluded.
+    /// Groups that are too large are excluded, because they would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
             ListEncoding::Json { .. } | ListEncoding::Yaml { .. } => false,
         };
-        if !self.zipped || self.is_first || !is_plain || self.kind.strategy.form() != Form::Stored {
+        if !self.gzipped || self.is_first || !is_plain || self.kind.strategy.form() != Form::Stored {
             return None;
         }
         let neighbours = self.objects.as_ref()?.neighbours()?;
-        (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * ZIPPED_FROM).then_some(neighbours)
+        (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// `first`, which was the part before, and what follows, compressed or not. Each part is made when there is room for it.
-    pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, zipped: bool) -> ResponseBody {
-        self.zipped = zipped;
-        let (turns, zip) = (turns.clone(), zipped.then(Gzip::new));
+    /// Streams `first`, then the remaining parts. Each part is encoded when the connection is ready for it.
+    pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
+        self.gzipped = gzipped;
+        let (turns, zip) = (turns.clone(), gzipped.then(Gzip::new));
         let parts = stream::try_unfold(Sending { next: first, list: self, zip }, move |mut sending| {
             Offload::new(&turns, async move {
                 let part = sending.part().await?;
@@ -234,7 +236,7 @@ impl ListBody {
     }
 }
 
-/// What has been done since others had their turns.
+/// The work since the last yield.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -242,9 +244,9 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// What comes next takes one look at an object, and work on so many bytes. Others have their turns before, if it is time.
+    /// Accounts for a look at one object and for work on so many bytes. Yields first if enough work was done.
     async fn add(&mut self, bytes: usize) {
-        if self.looks == SCAN_BATCH || self.bytes > ZIPPED_FROM {
+        if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
             tokio::task::yield_now().await;
         }
@@ -254,9 +256,9 @@ impl ListEffort {
     }
 }
 
-/// A list on its way out.
+/// A list that is being sent.
 struct Sending {
-    /// What was made already.
+    /// A part that is ready.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,
@@ -268,13 +270,13 @@ impl Sending {
             let part = if self.next.is_empty() { self.list.next().await } else { std::mem::take(&mut self.next) };
             return Ok((!part.is_empty()).then_some(part));
         };
-        while zip.ready() <= ZIPPED_PART {
+        while zip.ready() <= GZIP_PART {
             let next = std::mem::take(&mut self.next);
             if !next.is_empty() {
                 offload::work_on(gzip::weight(&next)).await;
                 zip.add(&next)?;
-            } else if let Some(zipped) = self.list.next_zipped(zip)? {
-                zip.add_made(&zipped);
+            } else if let Some(compressed) = self.list.next_compressed(zip)? {
+                zip.add_precompressed(&compressed);
                 tokio::task::yield_now().await;
             } else if self.list.is_over() {
                 return Ok(self.zip.take().map(|zip| zip.finish().into()));
@@ -288,7 +290,7 @@ impl Sending {
     }
 }
 
-/// The member that holds the objects.
+/// Returns the field that contains the objects.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

@@ -1,4 +1,4 @@
-//! Which representation an endpoint gives to a client.
+//! Content negotiation.
 
 use http::header::ACCEPT;
 
@@ -9,7 +9,7 @@ use crate::registry::Transform;
 use crate::request::accept::{self, Clause, Media, RequestedTransform};
 use pintle_meta::{Reason, StatusDetails};
 
-/// How an answer is to look.
+/// The format of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseFormat {
     pub(crate) media: Media,
@@ -17,7 +17,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// What an endpoint can answer with.
+/// The kind of response that an endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// One object.
@@ -26,28 +26,28 @@ pub(crate) enum Offer {
     List,
     /// A stream of events.
     Watch,
-    /// An object that is computed and has no table.
+    /// A computed object without a table form.
     Transient,
-    /// What the server tells of itself.
+    /// A discovery or OpenAPI document.
     Document,
 }
 
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses a representation of what is of a kind, or tells that there is none.
+/// Chooses the format of a response about a kind, or returns 406.
 pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
 
-/// The same of what the server tells of itself.
+/// Chooses the format of a discovery document, or returns 406.
 pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
     choose(call, Offer::Document, routing, true)
 }
 
 fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Outcome<ResponseFormat> {
     let clauses = accept::clauses(call.header(ACCEPT));
-    if routing == Routing::PerMethod && !clauses.iter().any(routes_know) {
+    if routing == Routing::PerMethod && !clauses.iter().any(is_known_to_routes) {
         let lists = matches!(offer, Offer::List | Offer::Watch);
         let types = if lists { format!("{MEDIA_TYPES}, {STREAMS}") } else { MEDIA_TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
@@ -71,7 +71,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Whether what is asked for can be written in protobuf: metadata always can, and no table.
+/// Whether the response has a protobuf form. Metadata always has one, tables never.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -80,23 +80,23 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
-/// What is answered where no clause can be served.
+/// Returns the failure for an `Accept` header without a supported clause.
 fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// What has routes does not understand `application/*` and looks no further than the media type.
-fn routes_know(clause: &Clause) -> bool {
+/// Whether a per-method route accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
+fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
         || clause.kind == "application"
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// What the clause wants the answer turned into; none where that is not offered.
+/// Returns the transformation that the clause asks for. `None` if the endpoint does not offer it.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
-    let asked = clause.transform();
-    let RequestedTransform { name, group, version } = &asked;
+    let requested = clause.transform();
+    let RequestedTransform { name, group, version } = &requested;
     if name.is_empty() {
         return Ok((group.is_empty() && version.is_empty()).then_some(Transform::None));
     }
@@ -117,7 +117,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Whether the output is indented: as `pretty` says, else for the tools that people read the output of.
+/// Whether the output is indented: if `pretty` says so, or by default for curl, Wget and browsers.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,
@@ -126,7 +126,7 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// How an error looks: as asked, without any transform; JSON where nothing fits.
+/// Returns the format of an error: the negotiated one without transformations, or JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// What asks for protobuf; the answer says that it is the second.
+/// The media types that ask for protobuf. The response has the second one.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -30,9 +30,9 @@ const PROTO_V3: [&str; 2] = [
 pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
-    let asked = asked_form(call, &proto);
-    // What is not there is missing for those too who take no form of it.
-    let form = asked.unwrap_or(DocumentForm::Json);
+    let requested = requested_form(call, &proto);
+    // A missing document is 404 even if no format is acceptable.
+    let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
         ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
@@ -50,7 +50,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     };
     Ok(match scope {
         DocumentScope::Index | DocumentScope::Listing(_) => index(document),
-        _ if asked.is_none() => nothing(406),
+        _ if requested.is_none() => nothing(406),
         DocumentScope::All(_) => {
             offload::work_on(document.bytes.len()).await;
             v2(call, document, media)
@@ -67,16 +67,16 @@ fn index(document: Document) -> Reply {
 
 fn v3(call: &Call, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
-    let asked = call.query.text("hash");
+    let requested = call.query.text("hash");
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    if !asked.is_empty() && asked != &*hash {
+    if !requested.is_empty() && requested != &*hash {
         insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
     }
-    if asked == &*hash {
+    if requested == &*hash {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
     }
@@ -97,23 +97,23 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    match gzip::takes_gzip(call).then(|| gzip::gzip(&body)).flatten() {
+    match gzip::accepts_gzip(call).then(|| gzip::gzip(&body)).flatten() {
         None => whole(headers, body),
-        Some(zipped) => {
+        Some(gzipped) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            Reply::Raw { code: 200, headers, body: zipped }
+            Reply::Raw { code: 200, headers, body: gzipped }
         }
     }
 }
 
-/// A document that, unlike other long answers, says how long it is.
+/// Returns a document with `Content-Length`, unlike other long responses.
 fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
 
-/// How the document is to be written: as the first clause of `Accept` says that names one of its forms. `None` if none does.
-fn asked_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
+/// Returns the form of the first clause of `Accept` that names a supported one. `None` if there is none.
+fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
         let is = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
@@ -125,7 +125,7 @@ fn asked_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// `If-None-Match` as RFC 9110 has it: a list, weak tags, or a star.
+/// Whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

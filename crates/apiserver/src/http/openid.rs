@@ -1,4 +1,4 @@
-//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: how others check the tokens of service accounts.
+//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: discovery for the verification of service account tokens.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
@@ -9,7 +9,7 @@ use super::encode::Reply;
 use crate::auth::ISSUER;
 use crate::registry::Registry;
 
-/// Where the issuer is, and how it signs.
+/// Returns the OpenID configuration of the issuer.
 pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     let scheme = if registry.config.tls { "https" } else { "http" };
     let keys = format!("{scheme}://{}/openid/v1/jwks", call.header(HOST));
@@ -23,7 +23,7 @@ pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     cached(&document, "application/json")
 }
 
-/// The public keys. There are none if the system has no randomness to make one of.
+/// Returns the public keys. There is none if the system has no randomness to create a key.
 pub(super) fn keys(registry: &Registry) -> Reply {
     let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
     cached(&json!({"keys": keys}), "application/jwk-set+json")

@@ -1,4 +1,4 @@
-//! Requests for resources: the route, the verb, and who serves it.
+//! Routes requests for resources to their handlers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, Method};
 use pintle_meta::Reason;
 
-use super::body::Delivery;
+use super::body::RequestBody;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
 use crate::auth::{self, Attributes, Decision};
@@ -24,7 +24,7 @@ pub(super) async fn serve(
     call: &mut Call,
     path: &ResourcePath,
     verb: Option<Verb>,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let target = route(registry, call, path)?;
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
@@ -35,7 +35,7 @@ pub(super) async fn serve(
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // Most parts are made of the whole object, as a tree; the way of a proxy, of other objects as well.
+        // Most subresources are computed from the decoded object. The answer of a proxy depends on other objects, too.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -43,39 +43,38 @@ pub(super) async fn serve(
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
             registry.connect(&target, &mut options, &call.requester)?;
-            // A WebSocket begins as a GET, and does no less than a POST.
+            // A WebSocket connection starts with GET, but needs the same rights as POST.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
-            if let Decision::NoOpinion(wrong) = auth::decide(registry.rbac(), &call.requester.user, &create) {
-                return Err(Failure::forbidden(&target.kind.resource(), &target.name, &wrong.unwrap_or_default()));
+            if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
+                return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
             }
         }
         return match (stream.answer)(&registry.db, &target, &options)? {
             StreamAnswer::Text(text) => Ok(Reply::text(200, text)),
-            StreamAnswer::Unreachable(why) => unanswered(call, path, &why),
+            StreamAnswer::Unreachable(why) => no_backend(call, path, &why),
         };
     }
     match (verb, target.subresource) {
         (Some(Verb::Get), Subresource::None) => retrieve::get(registry, call, &target).await,
         (Some(Verb::List), Subresource::None) => retrieve::list(registry, call, &target, path).await,
         (Some(Verb::Watch), Subresource::None) => retrieve::watch(registry, call, &target, path),
-        (Some(verb), Subresource::Scale) => subresource::scale(registry, call, target, verb, delivery).await,
+        (Some(verb), Subresource::Scale) => subresource::scale(registry, call, target, verb, request_body).await,
         (Some(Verb::Create), subresource) => match target.kind.strategy.posting(subresource) {
-            Some(posting) => subresource::post(registry, call, &target, posting, delivery).await,
-            None if subresource == Subresource::None => write::create(registry, call, target, delivery).await,
+            Some(posting) => subresource::post(registry, call, &target, posting, request_body).await,
+            None if subresource == Subresource::None => write::create(registry, call, target, request_body).await,
             None => Err(Failure::method_not_allowed()),
         },
-        (Some(Verb::Update), _) => write::update(registry, call, target, delivery).await,
-        (Some(Verb::Patch), _) => write::patch(registry, call, target, delivery).await,
-        (Some(Verb::Delete), _) => write::delete(registry, call, target, delivery).await,
-        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, target, delivery).await,
+        (Some(Verb::Update), _) => write::update(registry, call, target, request_body).await,
+        (Some(Verb::Patch), _) => write::patch(registry, call, target, request_body).await,
+        (Some(Verb::Delete), _) => write::delete(registry, call, target, request_body).await,
+        (Some(Verb::DeleteCollection), _) => write::delete_collection(registry, call, target, request_body).await,
         (Some(Verb::Get), _) => subresource::get(registry, call, &target),
         _ => Err(Failure::method_not_allowed()),
     }
 }
 
-/// A request that would be passed on, and nobody is there. Who asks for the root of what is there by a path that ends without a slash is
-/// sent to that with one, which is said before anybody is asked.
-fn unanswered(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
+/// Answers a proxy request, whose backend never exists. A path to the root of the backend without a trailing slash is redirected first.
+fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
         let query = call.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -86,7 +85,7 @@ fn unanswered(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     Err(Failure::new(503, Reason::ServiceUnavailable, format!("error trying to reach service: {why}")))
 }
 
-/// Finds out what the path means, and whether the method can be used on it.
+/// Resolves the path and checks the method.
 fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<RequestTarget> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
@@ -103,7 +102,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
         true => Failure::no_such_resource(),
         false => Failure::page_not_found(),
     };
-    // The old spelling of a watch is a route of its own, where there are any.
+    // With a route per method, `/watch` paths exist only for watchable resources.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -116,7 +115,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
-    // Where there are no routes, the old spelling alone makes a request a watch.
+    // Without a route per method, a `/watch` path is a watch for every method.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -133,7 +132,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // A namespace's own path names one, in which it is not.
+        // The path of a namespace object has a namespace, but the object is in cluster scope.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -145,7 +144,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     Ok(target)
 }
 
-/// The part that the path names, if the method can be used on it.
+/// Resolves the subresource and checks the method.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Subresource> {
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || match has_routes {
@@ -178,7 +177,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // Where there are no routes, what the path names does not count for a POST.
+        // Without a route per method, a POST ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -191,7 +190,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // Where a route serves the list, it is found out behind it.
+    // The list handler rejects unsupported watches itself.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -207,7 +206,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// 405 from behind the routes, where the verb is known.
+/// Returns the 405 of a handler, as opposed to a route.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

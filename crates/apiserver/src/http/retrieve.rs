@@ -1,4 +1,4 @@
-//! Requests that read: one object, a list, a watch.
+//! Handles get, list and watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,14 +92,14 @@ pub(super) fn watch(
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
-/// The options of a list or a watch; the old spelling of a watch is one whatever `watch` says.
+/// Parses the options of a list or watch. A `/watch` path is a watch whatever `watch` says.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
     let mut options = ListOptions::parse(&call.query)?;
     options.watch = watch || path.old_watch;
     Ok(options)
 }
 
-/// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
+/// Waits until a revision exists, or fails after a timeout. A stale view never reaches a later revision.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -1,4 +1,4 @@
-//! What requests that change something send: a body and its media type, and who writes it.
+//! Helpers for writing requests: the body, its media type, and the writer.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use pintle_json::Json;
 use pintle_meta::{Reason, StatusDetails};
 
-use super::body::{self, Delivery};
+use super::body::{self, RequestBody};
 use super::encode::Reply;
 use super::{Call, decode, negotiate};
 use crate::auth::{self, Attributes};
@@ -17,11 +17,11 @@ use crate::request::Verb;
 use crate::request::options::WriteOptions;
 use crate::request::path::ResourcePath;
 
-/// The body of a request, of a media type that the kind takes.
-pub(super) async fn read_object(call: &Call, delivery: Delivery, kind: &Kind) -> Outcome<decode::RawBody> {
+/// Reads the body of a request, if the kind accepts its media type.
+pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // A real server fails at these bodies: unless their fields are to be ignored, it says nothing at all.
+        // kube-apiserver fails on these bodies and sends no response, unless fieldValidation is Ignore.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -30,10 +30,10 @@ pub(super) async fn read_object(call: &Call, delivery: Delivery, kind: &Kind) ->
             _ => unsupported(kind, false),
         });
     }
-    Ok(decode::RawBody::new(body::read(call, delivery).await?, media))
+    Ok(decode::RawBody::new(body::read(call, request_body).await?, media))
 }
 
-/// The object that a body holds, of the kind and the version that are expected.
+/// Decodes a body into an object and checks its version.
 pub(super) fn decoded(
     call: &mut Call,
     kind: &Arc<Kind>,
@@ -48,13 +48,13 @@ pub(super) fn decoded(
     Ok(decoded.value)
 }
 
-/// The object that a write has left.
+/// Returns the reply for a write.
 pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate::ResponseFormat) -> Reply {
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// 415. A route of its own refuses a patch without naming what it takes.
+/// Returns 415. Per-method routes do not list the accepted types of a patch.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -68,7 +68,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Who writes, and whether they may create what is not there.
+/// Returns the writer of a request, including whether it may create a missing object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,
@@ -95,12 +95,12 @@ pub(super) fn manager<'a>(
     manager.with_served_versions(versions.collect())
 }
 
-/// The kind of a patch, by its media type.
+/// Returns the patch type of the request.
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
     decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }
 
-/// The media type of a patch, without its parameters.
+/// Returns the media type of a patch without parameters.
 fn patch_media(call: &Call) -> &str {
     call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }

@@ -1,10 +1,10 @@
-//! What is read and written as something else than it is stored as: `/scale`, and what is only posted, such as `/eviction`.
+//! Subresources with their own form, such as `/scale`, and objects that are only posted, such as `/eviction`.
 
 use std::sync::Arc;
 
 use pintle_meta::{Status, TypeMeta};
 
-use super::body::{self, Delivery};
+use super::body::{self, RequestBody};
 use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
@@ -16,27 +16,27 @@ use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
 use crate::request::{Subresource, Verb};
 
-/// A part of an object that is shown as the whole of it.
+/// Returns a subresource that has the form of the whole object.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;
     Ok(Reply::Object { code: 200, kind: target.kind.clone(), object, format })
 }
 
-/// The reading and writing of `/scale`.
+/// Reads and writes `/scale`.
 pub(super) async fn scale(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
     verb: Verb,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let kind = Arc::new(Scale::kind());
     let written = match verb {
         Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&target)?, format }),
         Verb::Update => {
-            let body = sent::read_object(call, delivery, &target.kind).await?;
+            let body = sent::read_object(call, request_body, &target.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
@@ -45,7 +45,7 @@ pub(super) async fn scale(
         }
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &target.kind)?;
-            let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
+            let body = decode::RawBody::new(body::read(call, request_body).await?, patch_kind.body());
             let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = sent::manager(registry, call, &target, &options);
             registry.get(&target)?;
@@ -57,25 +57,25 @@ pub(super) async fn scale(
             call.warnings.extend(patcher.warnings());
             written
         }
-        // None of them has a route.
+        // No other verb has a route.
         _ => return Err(Failure::method_not_allowed()),
     };
     Ok(sent::written_reply(kind, written, format))
 }
 
-/// POST of what is to be done, and not to be stored.
+/// Handles the POST of an object that is not stored.
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: &RequestTarget,
     posting: &dyn Posting,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, &target.kind)?;
-    let body = sent::read_object(call, delivery, &target.kind).await?;
+    let body = sent::read_object(call, request_body, &target.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
-    let said = body.value(("", "")).unwrap_or_default();
-    let kind = posting.body(target, said.text("/apiVersion"));
+    let undecoded = body.value(("", "")).unwrap_or_default();
+    let kind = posting.body(target, undecoded.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, target, &options);
     call.requester.check_time()?;

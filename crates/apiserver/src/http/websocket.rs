@@ -1,6 +1,6 @@
-//! A watch over a WebSocket: the frames of any watch, one message each; in protobuf without their lengths, which messages have.
+//! Watches over WebSocket. Each frame of the watch is one message. Protobuf messages have no length prefix.
 //!
-//! The handshake is answered as kube-apiserver answers it, down to what it asks of an `Origin` and of subprotocols.
+//! The handshake matches kube-apiserver's, including the checks of `Origin` and subprotocols.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ use crate::request::accept::Media;
 use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
-/// The largest message that a client may send. All of them are read and ignored.
-const LARGEST_MESSAGE: usize = 64 * 1024;
-/// The client's close is waited for that long.
+/// The largest message that a client may send. Messages are read and ignored.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// How long to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A watch on its way to a connection that becomes a WebSocket once the answer is sent.
+/// A watch that waits for its connection to be upgraded.
 #[derive(Debug)]
 pub(crate) struct Socket {
     connection: OnUpgrade,
@@ -41,33 +41,33 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Sends the watch to its end, or the client's. Dropping it cuts the connection.
+    /// Runs until the watch ends or the client closes the socket. Dropping the future closes the connection.
     pub(crate) async fn run(self) {
         match self.connection.await {
             Ok(connection) => {
                 if let Err(error) = stream(TokioIo::new(connection), *self.watcher).await {
-                    tracing::debug!(%error, "a WebSocket broke");
+                    tracing::debug!(%error, "WebSocket failed");
                 }
             }
-            Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
+            Err(error) => tracing::debug!(%error, "cannot upgrade a connection to WebSocket"),
         }
     }
 
-    /// When the watch ends, whether it has been read by then or not, if it does.
+    /// Returns when the watch ends, even if the client does not read it. `None` if it has no end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Answers the request for a watch: over a WebSocket if the client asks for one, which only HTTP/1.1 allows.
+/// Answers a watch request, over a WebSocket if the client asks for it. Only HTTP/1.1 connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
-    let is_asked_for = call.method == Method::GET && is_websocket(&call.headers);
-    let Some(connection) = call.upgrade.take().filter(|_| is_asked_for) else { return Reply::Watch { watcher } };
+    let is_requested = call.method == Method::GET && is_websocket(&call.headers);
+    let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
     call.socket = Some(Socket { connection, watcher });
     handshake(call)
 }
 
-/// 101, or the refusal.
+/// Returns 101, or the error of the handshake.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -80,24 +80,24 @@ fn handshake(call: &Call) -> Reply {
         return Reply::Raw { code: 400, headers, body: "missing or bad WebSocket Version".into() };
     }
     if !is_uri(call.header(ORIGIN)) {
-        return Reply::text(403, "a WebSocket needs the header Origin with a URI, such as https://localhost");
+        return Reply::text(403, "a WebSocket request needs an Origin header with a URI, such as https://localhost");
     }
     let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
         return Reply::text(400, NO_KEY);
     };
     let mut headers = HeaderMap::new();
     if call.header(SEC_WEBSOCKET_PROTOCOL).contains(',') {
-        return Reply::text(400, "offer one subprotocol at most: a watch has nothing to choose by");
+        return Reply::text(400, "offer at most one subprotocol: a watch cannot choose between several");
     }
-    let offered = call.headers.get(SEC_WEBSOCKET_PROTOCOL).filter(|one| !one.is_empty());
-    headers.extend(offered.map(|one| (SEC_WEBSOCKET_PROTOCOL, one.clone())));
+    let offered = call.headers.get(SEC_WEBSOCKET_PROTOCOL).filter(|protocol| !protocol.is_empty());
+    headers.extend(offered.map(|protocol| (SEC_WEBSOCKET_PROTOCOL, protocol.clone())));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// As Go reads one from a request: absolute, or a path.
+/// Whether Go's `url.ParseRequestURI` accepts the text: an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -105,12 +105,12 @@ fn is_uri(text: &str) -> bool {
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
 }
 
-/// Sends what the watch has to say, and answers pings, until one of the two sides ends.
+/// Sends the frames of the watch and answers pings, until the watch or the client ends.
 async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(4096)
-        .max_message_size(Some(LARGEST_MESSAGE))
-        .max_frame_size(Some(LARGEST_MESSAGE));
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE));
     let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
     let (mut sink, mut source) = socket.split();
     let media = watcher.media();
@@ -123,7 +123,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // A client that does not answer is left all the same.
+            // The connection is dropped even if the client does not answer.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -137,7 +137,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch; answers how it is to end.
+/// Sends the frames of the watch. Returns how to end the connection.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -145,7 +145,7 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
             Some(Ok(Frame { bytes, torn: false })) => sink.send(Message::Frame(message(bytes, media))).await?,
             Some(Ok(Frame { bytes, torn: true })) => return Ok(End::Torn(bytes)),
             Some(Err(cut)) => {
-                tracing::debug!(%cut, "a watch was cut");
+                tracing::debug!(%cut, "watch was cut");
                 return Ok(End::Cut);
             }
             None => return Ok(End::Close),
@@ -153,13 +153,13 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// How the server's side ends.
+/// How the server ends the connection.
 enum End {
     /// With a close frame.
     Close,
-    /// The connection breaks.
+    /// By closing the connection without a close frame.
     Cut,
-    /// The connection breaks within this frame.
+    /// By closing the connection in the middle of this frame.
     Torn(Bytes),
 }
 
@@ -170,7 +170,7 @@ fn message(bytes: Bytes, media: Media) -> RawFrame {
     }
 }
 
-/// Reads until the client closes the socket.
+/// Reads and ignores messages until the client closes the socket.
 async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
     while let Some(message) = source.next().await {
         message?;

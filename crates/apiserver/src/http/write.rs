@@ -1,11 +1,11 @@
-//! Requests that change something.
+//! Handles create, update, patch and delete.
 
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use pintle_json::Json;
 
-use super::body::{self, Delivery};
+use super::body::{self, RequestBody};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
@@ -19,11 +19,11 @@ pub(super) async fn create(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, delivery, &kind).await?;
+    let body = read_object(call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &target, &options);
@@ -35,11 +35,11 @@ pub(super) async fn update(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
-    let body = read_object(call, delivery, &kind).await?;
+    let body = read_object(call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &target, &options);
@@ -51,12 +51,12 @@ pub(super) async fn patch(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
-    let body = decode::RawBody::new(body::read(call, delivery).await?, patch_kind.body());
+    let body = decode::RawBody::new(body::read(call, request_body).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &target, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, target.subresource);
@@ -75,14 +75,14 @@ pub(super) async fn delete(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
-    let options = delete_options(call, &target, delivery).await?;
+    let options = delete_options(call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     Ok(match registry.delete(&target, &options, &call.requester)? {
-        // Who asks, in the old words, for the dependents to go too is told that the object itself waits.
+        // Only with the deprecated `orphanDependents=false`, the code says that the object still waits for its dependents.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
@@ -95,7 +95,7 @@ pub(super) async fn delete_collection(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: RequestTarget,
-    delivery: Delivery,
+    request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
     let format = negotiate::negotiate(call, Offer::List, &kind)?;
@@ -104,7 +104,7 @@ pub(super) async fn delete_collection(
     let selection = Selection::parse(&target, &list)?;
     list.check()?;
     let selection = selection.checked()?;
-    let options = delete_options(call, &target, delivery).await?;
+    let options = delete_options(call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
         retrieve::wait_for(registry, &kind, version, None).await?;
@@ -119,10 +119,10 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
     }
 }
 
-/// The options of a DELETE: the body's, if there is one, else the query's.
-async fn delete_options(call: &mut Call, target: &RequestTarget, delivery: Delivery) -> Outcome<DeleteOptions> {
+/// Returns the options of a DELETE: from the body if there is one, otherwise from the query.
+async fn delete_options(call: &mut Call, target: &RequestTarget, request_body: RequestBody) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
-    let bytes = body::read(call, delivery).await?;
+    let bytes = body::read(call, request_body).await?;
     if bytes.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }

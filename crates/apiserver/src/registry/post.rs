@@ -120,7 +120,7 @@ impl Registry {
             }
             Question::Rules { namespace } => {
                 let granted = auth::rules(self.rbac(), user, &namespace);
-                rules_status(granted.rules().map(|rule| rule.value()), granted.wrong())
+                rules_status(granted.rules().map(|rule| rule.value()), granted.resolution_error())
             }
             Question::Path { user, verb, path } => self.access(&user, &Attributes::Path { verb: &verb, path: &path }),
             Question::Resource { user, verb, path } => {

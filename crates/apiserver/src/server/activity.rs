@@ -1,5 +1,5 @@
-//! When a connection is closed because its client does not do its part: as a real server does it, and where that waits for ever,
-//! as long as it waits elsewhere.
+//! Closes connections whose clients are too slow. The limits match kube-apiserver's. Where kube-apiserver would wait
+//! forever, a limit of another phase applies.
 
 use std::io;
 use std::pin::Pin;
@@ -15,22 +15,22 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::header_blocks::HeaderBlocks;
-use super::heads::{Heads, NoRoom, RequestHead};
+use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
+/// The time limit for a request head, from its first byte. The first head of a connection is timed from the accept.
 const HEAD: Duration = Duration::from_secs(32);
-/// How long a connection stays open between two requests.
+/// The time limit for a connection without a request.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long after its deadline an answer may take to get out, so that the one which says that it is too late does.
+/// How long after its deadline a response may still be sent. The response that reports the timeout needs this time.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// What goes on on a connection, as far as its deadlines go.
+/// The activity of one connection. It determines when to close the connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ConnectionState>,
-    /// That it ends sooner than whoever waits for its end knows.
-    sooner: Notify,
-    /// What comes while no request is open.
+    /// Wakes [`overdue`](Self::overdue) when the deadline becomes earlier.
+    earlier_deadline: Notify,
+    /// The budget for bytes that arrive while no request is open.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -38,43 +38,43 @@ pub(super) struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct ConnectionState {
     http2: bool,
-    /// Requests whose answers are not out yet.
+    /// The number of requests whose responses are not complete.
     open: usize,
-    /// By when the answer that is on its way has to be out.
+    /// The deadline of the current response.
     answer_by: Option<Instant>,
-    /// When the last answer was out; none before the first request.
+    /// When the last response was complete. `None` before the first request.
     idle_since: Option<Instant>,
-    /// When the client began to send something else.
-    heard: Option<Instant>,
-    /// When it began a block of headers of HTTP/2, whatever else is open, that has not ended.
+    /// When the first byte of the next request head arrived.
+    head_started: Option<Instant>,
+    /// When the unfinished HTTP/2 header block began, if there is one. Other requests may be open at the same time.
     block: Option<Instant>,
-    began: Instant,
-    /// When it is looked at again, if it is. A request moves its end further away, and wakes nobody for that.
-    looks: Option<Instant>,
+    connected: Instant,
+    /// When [`Activity::overdue`] wakes next. A request that postpones the deadline wakes no task.
+    next_check: Option<Instant>,
 }
 
 impl ConnectionState {
-    /// When the connection is closed, unless something happens.
-    fn ends(&self) -> Option<Instant> {
-        let block = self.block.map(|began| began + HEAD);
-        self.ends_beside().into_iter().chain(block).min()
+    /// Returns when to close the connection, unless the client makes progress.
+    fn deadline(&self) -> Option<Instant> {
+        let block = self.block.map(|started| started + HEAD);
+        self.deadline_without_block().into_iter().chain(block).min()
     }
 
-    /// The same, for one who waits until then.
-    fn look(&mut self) -> Option<Instant> {
-        self.looks = self.ends();
-        self.looks
+    /// Returns the deadline, and records that a task sleeps until then.
+    fn schedule_check(&mut self) -> Option<Instant> {
+        self.next_check = self.deadline();
+        self.next_check
     }
 
-    /// The same, if there is no block of headers that has not ended.
-    fn ends_beside(&self) -> Option<Instant> {
+    /// Returns the deadline that applies without an unfinished header block.
+    fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // One stream of HTTP/2 that nobody reads is no reason to end the others.
+            // One HTTP/2 stream that its client does not read must not end the other streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
-        Some(match (self.idle_since, self.heard) {
-            (None, _) => self.began + HEAD,
-            (Some(_), Some(heard)) if !self.http2 => heard + HEAD,
+        Some(match (self.idle_since, self.head_started) {
+            (None, _) => self.connected + HEAD,
+            (Some(_), Some(started)) if !self.http2 => started + HEAD,
             (Some(since), _) => since + IDLE,
         })
     }
@@ -82,22 +82,27 @@ impl ConnectionState {
 
 impl Activity {
     pub(super) fn new(heads: Heads) -> Arc<Self> {
-        let began = Instant::now();
+        let connected = Instant::now();
         let state = ConnectionState {
             http2: false,
             open: 0,
             answer_by: None,
             idle_since: None,
-            heard: None,
+            head_started: None,
             block: None,
-            began,
-            looks: None,
+            connected,
+            next_check: None,
         };
-        Arc::new(Self { state: Mutex::new(state), sooner: Notify::new(), head: Mutex::new(heads.begin()), heads })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            earlier_deadline: Notify::new(),
+            head: Mutex::new(heads.begin()),
+            heads,
+        })
     }
 
-    /// A request has come, and is open for as long as what this answers lives; so long its head is kept.
-    pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<Open, NoRoom> {
+    /// Marks a request as open for as long as the returned guard lives. The guard also accounts for the memory of the request's head.
+    pub(super) fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
         let head = self.heads.of(request)?;
@@ -105,37 +110,37 @@ impl Activity {
             state.http2 = version == Version::HTTP_2;
             state.open += 1;
             state.answer_by = None;
-            state.heard = None;
+            state.head_started = None;
         });
-        Ok(Open { activity: self.clone(), _head: head })
+        Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// What comes from now on is no head of a request, for as long as what this answers lives.
-    pub(super) fn hold(self: &Arc<Self>) -> Open {
+    /// Suspends the time limits for request heads while the returned guard lives. Used after an upgrade to WebSocket.
+    pub(super) fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
-        Open { activity: self.clone(), _head: self.heads.begin() }
+        OpenRequest { activity: self.clone(), _head: self.heads.begin() }
     }
 
-    /// By when the answer to the request that came last has to be out.
+    /// Sets the deadline of the response to the latest request.
     pub(super) fn answer_by(&self, deadline: Instant) {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// So many bytes have come.
-    fn heard(&self, bytes: usize) -> Result<(), NoRoom> {
+    /// Records received bytes of a connection that is not HTTP/2.
+    fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
             return Ok(());
         }
-        let is_news = state.heard.is_none();
+        let is_first = state.head_started.is_none();
         drop(state);
-        if is_news {
-            self.change(|state| state.heard = Some(Instant::now()));
+        if is_first {
+            self.change(|state| state.head_started = Some(Instant::now()));
         }
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// A block of headers of HTTP/2 has begun, or the last of them has ended.
+    /// Records that an HTTP/2 header block has begun, or that the last one has ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -144,22 +149,22 @@ impl Activity {
         self.state().open == 0
     }
 
-    /// Waits until the client has not done its part in time.
+    /// Waits until the client has missed a deadline.
     pub(super) async fn overdue(&self) {
         loop {
-            let ends = self.state().look();
-            if ends.is_some_and(|end| end <= Instant::now()) {
+            let deadline = self.state().schedule_check();
+            if deadline.is_some_and(|end| end <= Instant::now()) {
                 return;
             }
-            let looks = async {
-                match ends {
+            let next_check = async {
+                match deadline {
                     Some(end) => tokio::time::sleep_until(end).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = self.sooner.notified() => (),
-                () = looks => (),
+                () = self.earlier_deadline.notified() => (),
+                () = next_check => (),
             }
         }
     }
@@ -167,8 +172,8 @@ impl Activity {
     fn change(&self, change: impl FnOnce(&mut ConnectionState)) {
         let mut state = self.state();
         change(&mut state);
-        if state.ends().is_some_and(|end| state.looks.is_none_or(|looks| end < looks)) {
-            self.sooner.notify_one();
+        if state.deadline().is_some_and(|end| state.next_check.is_none_or(|next_check| end < next_check)) {
+            self.earlier_deadline.notify_one();
         }
     }
 
@@ -177,14 +182,14 @@ impl Activity {
     }
 }
 
-/// A request whose answer is not out yet.
+/// A request whose response is not complete.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     activity: Arc<Activity>,
     _head: RequestHead,
 }
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.activity.change(|state| {
             state.open -= 1;
@@ -194,33 +199,33 @@ impl Drop for Open {
     }
 }
 
-/// The body of an answer, whose request is open until it is out.
+/// A response body that keeps its request open until the body is dropped.
 ///
-/// On HTTP/2 it goes out in pieces. What is given to hyper there is out of the hands of the task that serves the stream, whether anybody
-/// reads it or not: of one that nobody reads, no more than a piece is.
+/// HTTP/2 bodies are sent in pieces. The task of a stream has no control over data that it gave to hyper, even if the client never reads.
+/// With pieces, hyper buffers at most one piece of an unread stream.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct TrackedBody {
     body: crate::http::ResponseBody,
     piece: usize,
     rest: Bytes,
-    _open: Open,
+    _open: OpenRequest,
 }
 
 const PIECE: usize = 64 << 10;
 
-impl Answered {
-    pub(super) fn new(body: crate::http::ResponseBody, open: Open, version: Version) -> Self {
+impl TrackedBody {
+    pub(super) fn new(body: crate::http::ResponseBody, open: OpenRequest, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
     }
 
-    /// The next piece of what is left of a frame.
+    /// Takes the next piece of the current frame.
     fn next_piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
     }
 }
 
-impl Body for Answered {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -244,44 +249,44 @@ impl Body for Answered {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Only the whole of it is asked for, before it begins.
+        // hyper asks only before the body begins, for its full size.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 
-/// A socket that tells when its client sends something.
+/// A socket that reports received bytes to an [`Activity`].
 #[derive(Debug)]
-pub(super) struct Heard<T> {
+pub(super) struct ObservedSocket<T> {
     socket: T,
     activity: Arc<Activity>,
     blocks: HeaderBlocks,
-    /// The number of the block of headers of which the activity knows.
+    /// The number of the header block that was reported to the activity.
     block: Option<u64>,
-    /// What is kept of blocks.
-    kept: RequestHead,
+    /// Accounts for the memory of unfinished header blocks.
+    block_memory: RequestHead,
 }
 
-impl<T> Heard<T> {
+impl<T> ObservedSocket<T> {
     pub(super) fn new(socket: T, activity: Arc<Activity>) -> Self {
-        let kept = activity.heads.begin();
-        Self { socket, activity, blocks: HeaderBlocks::new(), block: None, kept }
+        let block_memory = activity.heads.begin();
+        Self { socket, activity, blocks: HeaderBlocks::new(), block: None, block_memory }
     }
 
-    /// These bytes have come.
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
-        let Some(frames) = self.blocks.read(bytes) else { return self.activity.heard(bytes.len()) };
+    /// Records received bytes.
+    fn observe(&mut self, bytes: &[u8]) -> Result<(), HeadBudgetExceeded> {
+        let Some(frames) = self.blocks.read(bytes) else { return self.activity.received(bytes.len()) };
         if self.block != frames.open() {
             self.block = frames.open();
             self.activity.block(self.block.is_some());
         }
-        if frames.weight() > 0 && self.activity.is_idle() {
+        if frames.memory() > 0 && self.activity.is_idle() {
             frames.forget_trailers();
         }
-        self.kept.set(frames.weight())
+        self.block_memory.set(frames.memory())
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for ObservedSocket<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -291,15 +296,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
         let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
         let more = &buffer.filled()[before..];
         if !more.is_empty()
-            && let Err(no_room) = self.hear(more)
+            && let Err(exceeded) = self.observe(more)
         {
-            return Poll::Ready(Err(io::Error::other(no_room)));
+            return Poll::Ready(Err(io::Error::other(exceeded)));
         }
         polled
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Heard<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for ObservedSocket<T> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(context, bytes)
     }

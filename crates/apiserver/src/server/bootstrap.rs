@@ -1,10 +1,10 @@
-//! What every cluster has before any controller runs: namespaces, roles and who has them, what classifies requests, priority classes,
-//! the local API services, the range of the services' addresses, the Lease of the server itself.
+//! Creates the objects that every cluster has before a controller runs: namespaces, RBAC roles and bindings, flow schemas, priority
+//! classes, the local API services, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` is what a kube-apiserver 1.36.1 holds a minute after its start, an object a line, in the order in which it made
-//! them: as this server would have it stored, but for uids and times. So each is put there as it is, where to make them one by one as a
-//! client would took most of a start. Objects whose content depends on the server are made here. The config map that says since when
-//! legacy tokens are tracked is left out, so that a test's config maps are its own.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start, one per line, in the order of
+//! their creation. The objects are in stored form except for UIDs and times, so they are put into the store directly. Creating them one
+//! by one through the API would take most of the start time. Objects that depend on the server are created here. The config map for the
+//! tracking of legacy tokens is left out, so that tests see only their own config maps.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::Expect;
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
-/// Makes what is there from the start of a server that listens on `address`. The past begins after it.
+/// Creates the initial objects of a server that listens on `address`, then compacts the store.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
@@ -30,14 +30,14 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let made_here = namespaces.into_iter().chain(of_server(registry)).map(|object| create(registry, object));
     for made in made_here.chain(OBJECTS.lines().map(|line| put(registry, line))) {
         if let Err(failure) = made {
-            tracing::error!(message = failure.status.message, "an object that every cluster has could not be made");
+            tracing::error!(message = failure.status.message, "cannot create an initial object");
         }
     }
-    background::put_kubernetes_right(registry, address);
+    background::reconcile_kubernetes(registry, address);
     registry.db.compact(registry.db.revision());
 }
 
-/// What says something of this very server.
+/// Returns the objects that depend on this server.
 fn of_server(registry: &Registry) -> Vec<Json> {
     let now = registry.clock.now_text();
     let identity = registry.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
@@ -73,7 +73,7 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Makes an object, and writes its status, if it has one.
+/// Creates an object and writes its status, if it has one.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -92,7 +92,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-/// Puts an object there that is whole but for its uid and times.
+/// Stores an object that is complete except for its UID and its times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let target = target(registry, &object)?;
@@ -106,12 +106,12 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
     if let Some(status) = object.get_mut("status") {
         set_times(status, registry);
     }
-    let refused = |_| Failure::internal(format!("{line} is there already"));
+    let refused = |_| Failure::internal(format!("{line} exists already"));
     registry.db.put(&target.resource_key(), &target.key(), Expect::Absent, object).map_err(refused)?;
     Ok(())
 }
 
-/// Where an object belongs.
+/// Returns the request target for an object.
 fn target(registry: &Registry, object: &Json) -> Outcome<RequestTarget> {
     let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -137,11 +137,11 @@ mod tests {
     use crate::http::decode::{self, RawBody};
 
     #[test]
-    fn each_object_is_as_a_write_of_it_would_leave_it() {
+    fn each_object_equals_its_stored_form() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         for name in ["default", "kube-system", "kube-public"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            create(&registry, namespace).expect("it is made");
+            create(&registry, namespace).expect("a valid namespace");
         }
         for line in OBJECTS.lines() {
             let object: Json = serde_json::from_str(line).expect("JSON");
@@ -149,13 +149,13 @@ mod tests {
             let strict = FieldValidation::Strict;
             decode::object(&target.kind, &RawBody::json(line), strict).expect("the fields of its kind");
             assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
-            create(&registry, object.clone()).expect("it is valid");
-            let made = registry.db.get(&target.resource_key(), &target.key()).expect("it is there").decode();
+            create(&registry, object.clone()).expect("a valid object");
+            let made = registry.db.get(&target.resource_key(), &target.key()).expect("a stored object").decode();
             assert_eq!(without_what_differs(made), without_what_differs(object), "{line}");
         }
     }
 
-    /// An object without uid and times, version and types; and without what tells who wrote it, which goes by what was sent.
+    /// Removes UID, times, revision, types and managed fields. Managed fields depend on the request.
     fn without_what_differs(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

@@ -1,12 +1,12 @@
-//! Requests of HTTP/1.1 whose framing kube-apiserver refuses, though hyper would take it: what two readers understand differently can smuggle
-//! one request within another.
+//! Rejects HTTP/1.1 requests whose framing kube-apiserver rejects but hyper accepts. Readers that disagree on the framing allow request
+//! smuggling.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::http::{ResponseBody, full};
 
-/// The answer to a request whose framing is refused. The connection ends with it.
+/// Returns the response to a request with invalid framing. The response closes the connection.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>>
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Whether the body comes as it is, or in chunks and in no other encoding.
+/// Whether the body has no transfer encoding, or `chunked` alone.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

@@ -1,47 +1,47 @@
-//! The blocks of headers of HTTP/2 as they come, beside whatever else is open on their connection. One that has not ended is kept by nobody
-//! who could be asked for it, so that what it takes is read off the frames.
+//! Tracks the memory of unfinished HTTP/2 header blocks. hyper buffers such a block without reporting its size, so the size is computed
+//! from the frames.
 
 use super::heads::HEADER;
 
-/// What the client of a connection of HTTP/2 sends first.
+/// The first bytes that a client sends on an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// No client may send it, which is found out only once its block has ended.
+/// Clients must not send it. hyper rejects it only after its header block has ended.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// What one block takes at most: as many of the shortest headers as there may be.
+/// The most memory that one block is assumed to take: the largest allowed number of shortest headers.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// Follows the frames of a connection.
+/// Parses the frames of a connection.
 #[derive(Debug)]
 pub(super) enum HeaderBlocks {
-    /// So much of the preface has come.
+    /// The number of bytes of the preface that have arrived.
     Preface(usize),
-    /// It is no connection of HTTP/2.
-    None,
-    Of(Frames),
+    /// The connection is not HTTP/2.
+    Other,
+    Http2(Frames),
 }
 
-/// The frames of a connection, as far as they carry headers.
+/// The parser state for HTTP/2 frames, as far as header blocks need it.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; FRAME_HEAD],
-    /// So much of the head of a frame has come.
+    /// The number of bytes of the frame head that have arrived.
     head_length: usize,
-    /// So much of its payload is yet to come.
+    /// The number of payload bytes that are still missing.
     left: usize,
-    /// The blocks that have begun so far.
+    /// The number of blocks that have begun.
     begun: u64,
-    /// Of the last of these, if it has not ended, the bytes of the frames that have come in full.
+    /// The size of the complete frames of the latest block, if that block has not ended.
     open: Option<usize>,
-    /// The stream that was opened last. What comes later on one of those before are trailers.
+    /// The highest stream ID. A later block on an earlier stream consists of trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// What trailers take that have come since nothing was open. Nobody may ever read them.
+    /// The memory of trailers that arrived since the connection was last idle. The handler may never read them.
     trailers: usize,
 }
 
@@ -50,19 +50,19 @@ impl HeaderBlocks {
         Self::Preface(0)
     }
 
-    /// These bytes have come. Answers with the frames, if there are such.
+    /// Parses received bytes. Returns the frames if the connection is HTTP/2.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Option<&mut Frames> {
-        if let Self::Preface(come) = self {
-            let rest = &PREFACE[*come..];
+        if let Self::Preface(received) = self {
+            let rest = &PREFACE[*received..];
             let length = rest.len().min(bytes.len());
             *self = match bytes[..length] == rest[..length] {
-                false => Self::None,
-                true if length == rest.len() => Self::Of(Frames::default()),
-                true => Self::Preface(*come + length),
+                false => Self::Other,
+                true if length == rest.len() => Self::Http2(Frames::default()),
+                true => Self::Preface(*received + length),
             };
             bytes = &bytes[length..];
         }
-        let Self::Of(frames) = self else { return None };
+        let Self::Http2(frames) = self else { return None };
         frames.read(bytes);
         Some(frames)
     }
@@ -91,7 +91,7 @@ impl Frames {
         }
     }
 
-    /// The head of a frame has come.
+    /// Handles a complete frame head.
     fn begin(&mut self) {
         let [_, _, _, kind, _, stream @ ..] = self.head;
         (self.head_length, self.left) = (0, self.length());
@@ -105,16 +105,16 @@ impl Frames {
         self.open = Some(0);
     }
 
-    /// A frame has come in full.
+    /// Handles a complete frame.
     fn end(&mut self) {
         let [_, _, _, kind, flags, ..] = self.head;
         let Some(open) = self.open.filter(|_| matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION)) else { return };
-        let come = open + FRAME_HEAD + self.length();
+        let size = open + FRAME_HEAD + self.length();
         let is_over = flags & END_HEADERS != 0;
         if is_over && self.is_trailers {
-            self.trailers = self.trailers.saturating_add(weight(come));
+            self.trailers = self.trailers.saturating_add(memory(size));
         }
-        self.open = (!is_over).then_some(come);
+        self.open = (!is_over).then_some(size);
     }
 
     fn length(&self) -> usize {
@@ -122,39 +122,39 @@ impl Frames {
         u32::from_be_bytes([0, a, b, c]) as usize
     }
 
-    /// The block that has begun and not ended, if there is one, by its number.
+    /// Returns the number of the unfinished block, if there is one.
     pub(super) fn open(&self) -> Option<u64> {
         self.open.map(|_| self.begun)
     }
 
-    /// What is kept of blocks that no request tells of. The part of a frame that has come, 16 KiB at most, is not in it.
-    pub(super) fn weight(&self) -> usize {
-        self.open.map_or(0, weight).saturating_add(self.trailers)
+    /// Returns the estimated memory of blocks that are not visible as a request. A partial frame of at most 16 KiB is not included.
+    pub(super) fn memory(&self) -> usize {
+        self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Nothing is open any more: what came with it is gone.
+    /// Resets the memory of trailers. Call it when no request is open.
     pub(super) fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// What so many bytes of a block may take: a byte may stand for a header that is known from before.
-fn weight(bytes: usize) -> usize {
+/// Returns the estimated memory of a block of this size. One byte can refer to a whole header in the HPACK table.
+fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// What fuzzing puts the bytes of a connection through.
+/// Checks that the parser's result does not depend on how the bytes are split.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(bytes: &[u8]) {
-    let come = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+    let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut blocks = HeaderBlocks::new();
-        pieces.map(|piece| blocks.read(piece).map(|frames| (frames.open(), frames.weight()))).last().flatten()
+        pieces.map(|piece| blocks.read(piece).map(|frames| (frames.open(), frames.memory()))).last().flatten()
     };
-    let whole = come(&mut [bytes].into_iter());
-    assert_eq!(come(&mut bytes.chunks(1)), whole, "byte by byte");
+    let whole = state_after(&mut [bytes].into_iter());
+    assert_eq!(state_after(&mut bytes.chunks(1)), whole, "byte by byte");
     for at in 0..bytes.len() {
         let (first, second) = bytes.split_at(at);
-        assert_eq!(come(&mut [first, second].into_iter()), whole, "cut at {at}");
+        assert_eq!(state_after(&mut [first, second].into_iter()), whole, "split at {at}");
     }
 }
 
@@ -167,15 +167,15 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// The block that is open, and the weight, once this has come.
-    fn come(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
+    /// Returns the unfinished block and the memory after these frames.
+    fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);
-        HeaderBlocks::new().read(&bytes).map(|frames| (frames.open(), frames.weight()))
+        HeaderBlocks::new().read(&bytes).map(|frames| (frames.open(), frames.memory()))
     }
 
     #[test]
-    fn a_block_is_open_from_its_first_frame_to_its_last_and_weighs_what_its_bytes_may_stand_for() {
+    fn header_block_is_open_until_end_headers() {
         let settings = || frame(4, 0, 0, 12);
         let opened = |length: usize| frame(HEADERS, 0, 3, length);
         let more = |length: usize| frame(CONTINUATION, 0, 3, length);
@@ -195,16 +195,16 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // Trailers are kept with their stream.
+            // Trailers stay in memory with their stream.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {
-            assert_eq!(come(&frames), Some(expected), "{frames:?}");
+            assert_eq!(state_after(&frames), Some(expected), "{frames:?}");
         }
     }
 
     #[test]
-    fn other_protocols_have_none() {
+    fn other_protocols_have_no_frames() {
         let mut blocks = HeaderBlocks::new();
         for piece in [&b"PRI "[..], b"/version HTTP/1.1\r\n", PREFACE] {
             assert!(blocks.read(piece).is_none());
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_forgotten_with_what_they_came_with() {
+    fn trailers_can_be_forgotten() {
         let mut blocks = HeaderBlocks::new();
         blocks.read(PREFACE);
         let opened = [frame(HEADERS, END_HEADERS, 1, 1), frame(HEADERS, END_HEADERS, 1, 20)].concat();
         let frames = blocks.read(&opened).expect("HTTP/2");
         frames.forget_trailers();
-        assert_eq!(frames.weight(), 0);
+        assert_eq!(frames.memory(), 0);
     }
 }

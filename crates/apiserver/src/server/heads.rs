@@ -1,46 +1,46 @@
-//! The room for the heads of requests: how much of them is kept at once, on all connections together.
+//! The budget for the memory of request heads on all connections together.
 
 use std::sync::Arc;
 
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A head is small up to here, and then nobody asks for room: 16,384 connections keep 256 MiB of such.
+/// Heads up to this size need no permit. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// So many bytes of larger ones are kept, of which each has at most 1 MiB.
+/// The total for the larger heads, in bytes. Each has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// What a header takes besides its texts, about.
+/// The approximate overhead of one header in addition to its name and value.
 pub(super) const HEADER: usize = 64;
 
-/// The room that connections share.
+/// The budget that all connections share.
 #[derive(Clone, Debug)]
 pub(super) struct Heads(Arc<Semaphore>);
 
-/// The head of one request, that comes or has come. Dropping it gives its room back.
+/// The memory of one request head, complete or not. Dropping it returns its permits.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     heads: Heads,
     bytes: usize,
-    room: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-/// There is no more room. Whoever comes then is turned away.
+/// The budget is exhausted. The request or connection is rejected.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no room for the head of another request")]
-pub(super) struct NoRoom;
+#[error("too many requests: header buffer limit reached")]
+pub(super) struct HeadBudgetExceeded;
 
 impl Heads {
     pub(super) fn new() -> Self {
         Self(Arc::new(Semaphore::new(LARGE)))
     }
 
-    /// One of which nothing has come yet.
+    /// Returns a head of size 0.
     pub(super) fn begin(&self) -> RequestHead {
-        RequestHead { heads: self.clone(), bytes: 0, room: None }
+        RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// One that has come.
-    pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, NoRoom> {
+    /// Returns the head of a parsed request.
+    pub(super) fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();
         let headers: usize = headers.map(|(name, value)| name.as_str().len() + value.len() + HEADER).sum();
@@ -51,27 +51,27 @@ impl Heads {
 }
 
 impl RequestHead {
-    /// So much of it is kept now.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    /// Sets the size of the head.
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         if bytes < self.bytes {
             *self = self.heads.begin();
         }
         self.grow(bytes - self.bytes)
     }
 
-    /// More of it has come.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    /// Adds to the size of the head.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;
-        let more = self.bytes.saturating_sub(SMALL_HEAD) - before;
-        if more == 0 {
+        let excess = self.bytes.saturating_sub(SMALL_HEAD) - before;
+        if excess == 0 {
             return Ok(());
         }
-        let more = u32::try_from(more).map_err(|_| NoRoom)?;
-        let room = self.heads.0.clone().try_acquire_many_owned(more).map_err(|_| NoRoom)?;
-        match &mut self.room {
-            Some(all) => all.merge(room),
-            None => self.room = Some(room),
+        let excess = u32::try_from(excess).map_err(|_| HeadBudgetExceeded)?;
+        let permit = self.heads.0.clone().try_acquire_many_owned(excess).map_err(|_| HeadBudgetExceeded)?;
+        match &mut self.permit {
+            Some(all) => all.merge(permit),
+            None => self.permit = Some(permit),
         }
         Ok(())
     }
@@ -82,18 +82,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_ones_need_no_room_and_large_ones_give_theirs_back() {
+    fn only_large_heads_count_against_the_budget() {
         let heads = Heads::new();
         let large = |bytes: usize| {
             let mut head = heads.begin();
             head.grow(SMALL_HEAD).and_then(|()| head.grow(bytes)).map(|()| head)
         };
-        let (first, second) = (large(LARGE / 2).expect("room"), large(LARGE / 2).expect("room"));
+        let (first, second) = (large(LARGE / 2).expect("a permit"), large(LARGE / 2).expect("a permit"));
         assert!(large(1).is_err() && large(0).is_ok());
         drop(first);
         assert!(large(LARGE / 2).is_ok() && large(LARGE / 2 + 1).is_err());
         let request = |length: usize| Request::get("/a").header("a", "x".repeat(length)).body(()).expect("a request");
-        let _third = large(LARGE / 2).expect("room");
+        let _third = large(LARGE / 2).expect("a permit");
         assert!(heads.of(&request(SMALL_HEAD)).is_err() && heads.of(&request(SMALL_HEAD / 2)).is_ok());
         drop(second);
         assert!(heads.of(&request(SMALL_HEAD)).is_ok());

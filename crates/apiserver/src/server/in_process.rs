@@ -1,4 +1,4 @@
-//! The server without sockets: a request is a call.
+//! The server without sockets: a request is a function call.
 
 use std::error::Error;
 use std::fmt;
@@ -17,18 +17,23 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower_service::Service;
 
 use super::front::Front;
-use super::thread::{Home, cut};
+use super::thread::{OwnRuntime, server_ended};
 
-/// Reaches an [`ApiServer`](super::ApiServer) of the same process without a socket, from
+/// Calls an [`ApiServer`](super::ApiServer) of the same process without a socket. Created by
 /// [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// It is a [`tower_service::Service`] of [`http::Request`]s, which is what kube's `Client::new` takes, and what a client of another
-/// make can be put on. Each clone reaches the same server.
+/// It is a [`tower_service::Service`] of [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it, too. All
+/// clones reach the same server.
 ///
-/// A request is answered as one that came over a connection: it goes through the same checks, faults and deadlines, of its URI path and
-/// query count, and dropping the call leaves each write whole or undone. What differs is what belongs to connections: there are no
-/// WebSockets, no TLS, no limit on how many requests are open, and no close of those that are not read. It asks as an administrator, unless
-/// the request has a header `Authorization` of its own.
+/// A request is handled as if it came over a connection: the same checks, faults and deadlines apply. Only the path and the query of the
+/// URI count. The caller is an administrator, unless the request has an `Authorization` header.
+///
+/// Features of connections are missing: WebSockets, TLS, the limit of concurrent requests per connection, and the closing of connections
+/// whose client does not read.
+///
+/// # Cancel safety
+///
+/// Dropping the call leaves each write either complete or not started.
 ///
 /// # Examples
 ///
@@ -57,13 +62,18 @@ pub struct InProcess {
     front: Front,
     token: Option<Secret>,
     stop: CancellationToken,
-    /// Where the server works, if that is not on the caller's runtime.
-    own: Option<Home>,
+    /// The runtime of the server's own thread, if it has one.
+    own_runtime: Option<OwnRuntime>,
 }
 
 impl InProcess {
-    pub(super) fn new(front: Front, token: Option<Secret>, stop: CancellationToken, own: Option<Home>) -> Self {
-        Self { front, token, stop, own }
+    pub(super) fn new(
+        front: Front,
+        token: Option<Secret>,
+        stop: CancellationToken,
+        own_runtime: Option<OwnRuntime>,
+    ) -> Self {
+        Self { front, token, stop, own_runtime }
     }
 }
 
@@ -80,7 +90,7 @@ where
 {
     type Response = Response<InProcessBody>;
     /// The server has ended: [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) before the call,
-    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) while it was served.
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -90,7 +100,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { front, token, stop, own } = self.clone();
+        let Self { front, token, stop, own_runtime } = self.clone();
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let has_body = request.method() != Method::HEAD;
         Box::pin(async move {
@@ -103,16 +113,16 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // A connection would end that goes on as something else; without one, none of it is asked for.
+            // The socket of an upgrade is dropped: without a connection there is no upgrade.
             let answered = async {
-                match own {
-                    Some(home) => home.answer(front, request).await,
+                match own_runtime {
+                    Some(runtime) => runtime.respond(front, request).await,
                     None => Some(front.respond(request, |_| ()).await.0),
                 }
             };
             let answer = tokio::select! {
-                () = stop.cancelled() => return Err(cut()),
-                answered = answered => answered.ok_or_else(cut)?,
+                () = stop.cancelled() => return Err(server_ended()),
+                answered = answered => answered.ok_or_else(server_ended)?,
             };
             Ok(answer.map(|body| InProcessBody {
                 body: has_body.then_some(body),
@@ -122,10 +132,10 @@ where
     }
 }
 
-/// The body of an answer of [`InProcess`]. Dropping it ends a watch. It fails where a scripted fault cuts it off, and where the server
-/// ends before it does.
+/// The body of a response of [`InProcess`]. Dropping it ends a watch. It returns an error if a scripted fault cuts it off, or if the
+/// server ends first.
 pub struct InProcessBody {
-    /// An answer to HEAD has none.
+    /// `None` in a response to HEAD.
     body: Option<crate::http::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -145,7 +155,7 @@ impl Body for InProcessBody {
         let polled = Pin::new(body).poll_frame(context);
         if polled.is_pending() && self.stopped.as_mut().poll(context).is_ready() {
             self.body = None;
-            return Poll::Ready(Some(Err(cut())));
+            return Poll::Ready(Some(Err(server_ended())));
         }
         polled
     }

@@ -1,17 +1,17 @@
-//! A kubeconfig file for the server.
+//! Renders a kubeconfig file for the server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pintle_json::json;
 use pintle_meta::Secret;
 
-/// The file's text.
+/// Returns the text of the file.
 pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {
     let mut cluster = json!({"server": url});
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
     }
-    // Where everybody is an administrator any token will do; without one, kubectl asks its user for a name and a password.
+    // Without authentication the server accepts any token. Without a token, kubectl prompts for a user name and a password.
     let user = json!({"token": token.map_or("admin", Secret::expose)});
     let config = json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! Objects from files.
+//! Loads objects from manifests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects of each manifest below a folder.
+/// Creates the objects of all manifests below a folder.
 pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {
     let mut files = Vec::new();
     find(dir, &mut files)?;
@@ -38,7 +38,7 @@ pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadErr
     Ok(count)
 }
 
-/// Creates the objects of a text of one or more documents.
+/// Creates the objects of a manifest with one or more documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, document) in schema::yaml_documents(manifest).enumerate() {

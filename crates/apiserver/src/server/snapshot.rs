@@ -1,4 +1,4 @@
-//! All that a server holds, taken and put back.
+//! Snapshots of all objects of a server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::auth::KeySeed;
 use crate::registry;
 use crate::store::{Db, Key, ResourceKey, Stored};
 
-/// The objects of a server at one moment, from [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking one copies no object.
+/// The objects of a server at one moment, from [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot copies no object.
 ///
-/// As a text it has one line of JSON for its version and one an object. It is as secret as what it holds: Secrets, and the key with which
-/// tokens of service accounts are signed.
+/// The text form has a header line with the revision, then one line of JSON for each object. Keep it secret: it contains Secrets, and the
+/// key that signs the tokens of service accounts.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// None in a text that was written without.
+    /// `None` if the snapshot was parsed from a text without a key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
@@ -64,13 +64,13 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// The version of the last write before it was taken. A server that takes another's place is to
-    /// [begin](super::ApiServerConfig::first_revision) above it.
+    /// Returns the revision of the last write before the snapshot. A server that replaces the original one must
+    /// [start](super::ApiServerConfig::first_revision) above this revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
 
-    /// The snapshot as a text, for a file.
+    /// Returns the text form, for a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
@@ -84,11 +84,11 @@ impl ServerSnapshot {
         text
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Parses the text form, as written by [`to_text`](Self::to_text).
     ///
     /// # Errors
     ///
-    /// The number of the first line that is none of a snapshot, from 1.
+    /// Returns the number of the first invalid line, from 1.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
@@ -110,10 +110,10 @@ impl ServerSnapshot {
     }
 }
 
-/// A text is no snapshot.
+/// The text is not a valid snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} is none of a snapshot")]
+#[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {
-    /// The first line that is wrong, from 1.
+    /// The first invalid line, from 1.
     pub line: usize,
 }

@@ -1,4 +1,4 @@
-//! The streams of HTTP/2: one whose answer is not out in time is reset, and the others on its connection go on.
+//! Resets HTTP/2 streams whose response is overdue. The other streams of the connection continue.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,22 +13,24 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// By when the answer of the stream that is served has to be out.
-    static END: Cell<Option<Instant>>;
+    /// The deadline of the response of the current stream.
+    static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// The streams of one connection. A request without a body is begun on the connection's own task: most are answered there, so that no
-/// other thread is woken for them, and answers go out together. Whatever has to wait gets a task, which ends with its connection, or once
-/// its answer is overdue. A stream that is dropped before its end is reset.
+/// Runs the streams of one connection.
+///
+/// The first poll of a request without a body happens on the connection's own task. Most requests complete there, which avoids waking
+/// another thread and lets responses be sent together. A pending request gets its own task. The task ends with the connection, or when the
+/// response is overdue. A stream that is dropped before its end is reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether all of the request that came last is there.
+    /// Whether the latest request arrived completely.
     is_whole: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// Says of the stream that comes next whether all of its request is there.
-    pub(super) fn next(&self, is_whole: bool) {
+    /// Sets whether the request of the next stream arrived completely.
+    pub(super) fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
 }
@@ -40,21 +42,21 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // What serves the stream says it, and is asked first.
+        // The stream sets the deadline. It is polled before this future.
         let overdue = poll_fn(move |context| {
-            let Some(end) = END.with(Cell::get) else { return Poll::Pending };
+            let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
         });
-        let mut serving = Box::pin(END.scope(Cell::new(None), async move {
+        let mut serving = Box::pin(DEADLINE.scope(Cell::new(None), async move {
             tokio::select! {
                 biased;
                 served = AssertUnwindSafe(stream).catch_unwind() => if served.is_err() {
-                    tracing::error!("a stream was reset, since what serves it panicked");
+                    tracing::error!("reset a stream whose handler panicked");
                 },
-                () = overdue => tracing::debug!("a stream was reset, since nobody reads what it answers"),
+                () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // A task begins by asking it again, with a waker of its own.
+        // The new task polls again and registers its own waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -63,8 +65,8 @@ where
     }
 }
 
-/// By when the answer to the request that is served has to be out, if it is one of HTTP/2.
+/// Sets the deadline of the current response, if it belongs to an HTTP/2 stream.
 pub(super) fn answer_by(deadline: Instant) {
-    // Elsewhere the connection's own activity says it.
-    let _ = END.try_with(|end| end.set(Some(deadline)));
+    // For HTTP/1 `Activity` enforces the deadline.
+    let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

@@ -1,4 +1,4 @@
-//! What only the server itself can see of its connections.
+//! Tests of connection tasks, which only the server itself can count.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use super::*;
 
 #[tokio::test]
-async fn a_websocket_whose_client_is_gone_ends_at_once() {
+async fn websocket_task_ends_when_client_disconnects() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let idle = server.tasks.len();
     let mut socket = TcpStream::connect(server.address).await.expect("the server listens");

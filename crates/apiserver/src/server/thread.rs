@@ -1,4 +1,4 @@
-//! A server on a thread of its own, with a runtime of its own.
+//! Runs a server on its own thread with its own runtime.
 
 use std::io;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use crate::config::ApiServerConfig;
 use crate::http::{Deadline, Incoming, ResponseBody};
 use crate::live::Upstream;
 
-/// Starts a server on a thread, which ends when the server has.
+/// Starts a server on a new thread. The thread ends when the server has ended.
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
-    let (told, started) = oneshot::channel();
+    let (sender, started) = oneshot::channel();
     let run = move || {
-        // One that cannot be told is dropped, and ends.
+        // If the receiver is gone, the server is dropped and ends.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(error) => return drop(told.send(Err(StartError::Thread(error)))),
+            Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
         };
         runtime.block_on(async {
             let mut started = ApiServer::launch(config, upstream).await;
             let running = started.as_mut().ok().map(|server| {
-                server.home = Some(Handle::current());
-                server.registry.faults.go_by_clock_of(Handle::current());
+                server.own_runtime = Some(Handle::current());
+                server.registry.faults.use_clock_of(Handle::current());
                 (server.stop.clone(), server.tasks.clone())
             });
-            drop(told.send(started));
+            drop(sender.send(started));
             if let Some((stop, tasks)) = running {
                 stop.cancelled().await;
                 tasks.close();
@@ -42,34 +42,34 @@ pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -
         });
     };
     std::thread::Builder::new().name("pintle-apiserver".into()).spawn(run).map_err(StartError::Thread)?;
-    let lost = || StartError::Thread(io::Error::other("the server's thread ended before the server began"));
+    let lost = || StartError::Thread(io::Error::other("the server's thread ended before the server started"));
     started.await.map_err(|_| lost())?
 }
 
-/// Where the requests of other threads are answered.
+/// The runtime of a server with its own thread.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+pub(super) struct OwnRuntime {
     pub(super) runtime: Handle,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
-/// How many parts of a body wait to be taken.
+/// The number of body frames that are buffered between the threads.
 const READY: usize = 16;
 
-impl Home {
-    /// Has a request answered there, and the parts of the answer made. None comes of it if the server ends. Dropping the future, or the
-    /// body later, ends the work.
-    pub(super) async fn answer(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
-        let (mut told, answered) = oneshot::channel();
+impl OwnRuntime {
+    /// Answers a request on this runtime, and forwards the frames of the body. Returns `None` if the server ends. Dropping the future, or
+    /// later the body, stops the work.
+    pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
+        let (mut sender, answered) = oneshot::channel();
         let work = async move {
-            let mut ends = false;
+            let mut bounded = false;
             let (head, mut body) = tokio::select! {
-                answer = front.respond(request, |deadline| ends = matches!(deadline, Deadline::Request(_))) => answer.0.into_parts(),
-                () = told.closed() => return,
+                answer = front.respond(request, |deadline| bounded = matches!(deadline, Deadline::Request(_))) => answer.0.into_parts(),
+                () = sender.closed() => return,
             };
-            let (parts, taken) = mpsc::channel(READY);
-            if told.send((head, taken, ends)).is_err() {
+            let (parts, receiver) = mpsc::channel(READY);
+            if sender.send((head, receiver, bounded)).is_err() {
                 return;
             }
             loop {
@@ -85,36 +85,36 @@ impl Home {
         };
         let stop = self.stop;
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
-        let still = held_still();
-        let (head, taken, ends) = answered.await.ok()?;
-        // What goes on for as long as somebody listens holds no clock.
-        let still = still.filter(|_| ends);
-        let parts = stream::unfold(Some((taken, still)), |waiting| async {
-            let (mut taken, still) = waiting?;
-            match taken.recv().await {
-                Some(Some(part)) => Some((part, Some((taken, still)))),
+        let clock_guard = inhibit_auto_advance();
+        let (head, receiver, bounded) = answered.await.ok()?;
+        // A watch must not stop the clock.
+        let clock_guard = clock_guard.filter(|_| bounded);
+        let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
+            let (mut receiver, clock_guard) = state?;
+            match receiver.recv().await {
+                Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The work ended before the answer did, which is then not whole.
-                None => Some((Err(cut()), None)),
+                // The work ended early, so the body is incomplete.
+                None => Some((Err(server_ended()), None)),
             }
         });
         Some(Response::from_parts(head, StreamBody::new(parts).boxed_unsync()))
     }
 }
 
-/// Keeps a clock that is paused from jumping ahead while another thread works for this one, for as long as what it returns lives: tokio
-/// does not let it while a blocking task runs. A clock that goes is left alone.
-fn held_still() -> Option<std::sync::mpsc::Sender<()>> {
-    let (shown, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
-    let is_paused = shown > real || real.duration_since(shown) > Duration::from_millis(1);
+/// Stops a paused tokio clock from advancing automatically while the returned sender lives, because another thread works for this one.
+/// tokio does not advance the clock while a blocking task runs. A running clock is not affected.
+fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
+    let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
+    let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);
     let runtime = Handle::try_current().ok().filter(|_| is_paused)?;
-    let (held, released) = std::sync::mpsc::channel();
-    // It ends when the other end is dropped.
-    runtime.spawn_blocking(move || released.recv());
-    Some(held)
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // The task ends when the sender is dropped.
+    runtime.spawn_blocking(move || receiver.recv());
+    Some(sender)
 }
 
-/// How a request fails whose server ends.
-pub(super) fn cut() -> io::Error {
+/// Returns the error of a request whose server has ended.
+pub(super) fn server_ended() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }

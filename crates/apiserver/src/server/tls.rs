@@ -1,4 +1,4 @@
-//! A certificate of the server's own making.
+//! Creates the server's certificate.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-/// An acceptor for `127.0.0.1`, `localhost` and the address that is listened on, and the PEM text of the authority that vouches for it.
-/// With a seed, both are the same each time: nothing in a certificate but its keys and signatures is left to chance.
+/// Returns a TLS acceptor and the PEM text of its certificate authority. The certificate is valid for `127.0.0.1`, `localhost` and the
+/// bound address. With a seed, all keys and certificates depend on the seed and the address alone.
 pub(super) fn acceptor(
     bound: IpAddr,
     seed: Option<u64>,
@@ -44,9 +44,9 @@ pub(super) fn acceptor(
     Ok((TlsAcceptor::from(Arc::new(config)), authority.pem()))
 }
 
-/// The key that follows from a seed. By Ed25519 any 32 bytes are one, and its signatures follow from it and what they are for.
+/// Returns the key for a seed. Every 32 bytes are a valid Ed25519 key, and Ed25519 signatures are deterministic.
 fn seeded_key(seed: u64, of: &str) -> Result<KeyPair, rcgen::Error> {
-    // RFC 8410, 7: the version, the algorithm, and how long what follows is.
+    // The header of RFC 8410, section 7: version, algorithm, and length of the key.
     const HEAD: [u8; 16] =
         [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     let secret = Sha256::digest(format!("key of TLS of the {of} {seed}"));

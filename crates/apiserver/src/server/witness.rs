@@ -1,4 +1,4 @@
-//! One who has joined the chain of admission, and the server whose chain that is.
+//! An admission plugin for tests, and a server whose admission chain ends with it.
 
 mod tests;
 
@@ -24,75 +24,75 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Remembers what it is told of the namespace `n` and what is in it, and has the say that a test wants.
+/// Records the admission calls for the namespace `n` and its objects, and reacts as the test sets it.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
 #[derive(Debug, Default)]
 struct WitnessState {
-    say: Say,
-    told: Vec<String>,
+    reaction: Reaction,
+    records: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Say {
+enum Reaction {
     #[default]
     Nothing,
-    /// Changes whatever is sent.
+    /// Changes each new object.
     Change,
-    /// Changes a text of what is sent.
+    /// Sets a text of the new object.
     Set(&'static str, &'static str),
-    /// Refuses when it is asked first, or last.
+    /// Rejects the request in this phase, `admit` or `validate`.
     Refuse(&'static str),
 }
 
 impl Witness {
-    fn hear(&self, phase: &'static str, request: &AdmissionRequest<'_>) -> Outcome<Say> {
+    fn observe(&self, phase: &'static str, request: &AdmissionRequest<'_>) -> Outcome<Reaction> {
         let target = request.target;
         if target.namespace != "n" && (&*target.kind.kind, &*target.name) != ("Namespace", "n") {
-            return Ok(Say::Nothing);
+            return Ok(Reaction::Nothing);
         }
         let mut state = self.0.lock().expect("no test has panicked with it");
-        state.told.push(format!("{phase} {}", line(request)));
+        state.records.push(format!("{phase} {}", describe(request)));
         request.by.warn(format!("{phase} looked"));
-        match state.say {
-            Say::Refuse(when) if when == phase => {
+        match state.reaction {
+            Reaction::Refuse(when) if when == phase => {
                 Err(Failure::forbidden(&request.target.kind.resource(), request.name(), "the witness says no"))
             }
-            say => Ok(say),
+            reaction => Ok(reaction),
         }
     }
 
-    fn say(&self, say: Say) {
-        self.0.lock().expect("no test has panicked with it").say = say;
+    fn set_reaction(&self, reaction: Reaction) {
+        self.0.lock().expect("no test has panicked with it").reaction = reaction;
     }
 
-    fn told(&self) -> Vec<String> {
-        mem::take(&mut self.0.lock().expect("no test has panicked with it").told)
+    fn take_records(&self) -> Vec<String> {
+        mem::take(&mut self.0.lock().expect("no test has panicked with it").records)
     }
 }
 
 impl Plugin for Witness {
     fn admit(&self, _: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
-        let say = self.hear("admit", request)?;
-        match (say, request.new.as_deref_mut()) {
-            (Say::Change, Some(new)) => {
-                let (pointer, value) = telling(new);
+        let reaction = self.observe("admit", request)?;
+        match (reaction, request.new.as_deref_mut()) {
+            (Reaction::Change, Some(new)) => {
+                let (pointer, value) = sampled_field(new);
                 set(new, pointer, value);
             }
-            (Say::Set(pointer, text), Some(new)) => set(new, pointer, text.into()),
+            (Reaction::Set(pointer, text), Some(new)) => set(new, pointer, text.into()),
             _ => (),
         }
         Ok(())
     }
 
     fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        self.hear("validate", request).map(|_| Vec::new())
+        self.observe("validate", request).map(|_| Vec::new())
     }
 }
 
-/// What of each kind is told, and what it is changed to.
-const TELLING: &[(&str, &str, &str)] = &[
+/// For each kind: the field that a record contains, and the value that [`Reaction::Change`] sets.
+const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
     ("Pod", "/status/message", "changed"),
@@ -113,10 +113,11 @@ const TELLING: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Where that stands, and the value that it is changed to.
-fn telling(object: &Json) -> (&'static str, Json) {
+/// Returns the pointer of the recorded field, and the value that [`Reaction::Change`] sets.
+fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
-    let (_, pointer, value) = TELLING.iter().find(|(known, ..)| *known == kind).unwrap_or_else(|| panic!("{object}"));
+    let (_, pointer, value) =
+        SAMPLED_FIELDS.iter().find(|(known, ..)| *known == kind).unwrap_or_else(|| panic!("{object}"));
     (pointer, serde_json::from_str(value).unwrap_or_else(|_| (*value).into()))
 }
 
@@ -124,14 +125,15 @@ fn set(object: &mut Json, pointer: &str, value: Json) {
     *pointer[1..].split('/').fold(object, |parent, name| &mut parent[name]) = value;
 }
 
-fn shown(object: Option<&Json>) -> String {
+fn summary(object: Option<&Json>) -> String {
     let Some(object) = object else { return "-".into() };
-    let value = object.at(telling(object).0).map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
+    let value =
+        object.at(sampled_field(object).0).map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
     format!("{}({})", object.text("/kind"), value.unwrap_or_default())
 }
 
-/// What is told of a request, in a line.
-fn line(request: &AdmissionRequest<'_>) -> String {
+/// Describes an admission request in one line.
+fn describe(request: &AdmissionRequest<'_>) -> String {
     let target = request.target;
     let options = match request.options {
         AdmissionOptions::Write(options) => format!("manager {}", options.field_manager),
@@ -145,15 +147,15 @@ fn line(request: &AdmissionRequest<'_>) -> String {
         target.subresource.name(),
         target.namespace,
         request.name(),
-        shown(request.old),
-        shown(request.new.as_deref()),
+        summary(request.old),
+        summary(request.new.as_deref()),
         request.by.user.name,
         if request.dry_run() { " dry" } else { "" },
     )
 }
 
-/// A server whose chain a witness has joined.
-struct Watched {
+/// A server with a witness in its admission chain.
+struct WitnessedServer {
     registry: Arc<Registry>,
     witness: Arc<Witness>,
     background: Background,
@@ -166,7 +168,7 @@ struct WitnessAnswer {
     body: Json,
 }
 
-impl Watched {
+impl WitnessedServer {
     async fn start() -> Self {
         let witness = Arc::new(Witness::default());
         let mut registry = Registry::new(ApiServerConfig::default(), None);
@@ -180,12 +182,12 @@ impl Watched {
         server
     }
 
-    /// Asks as Jane, who may do everything.
+    /// Sends a request as Jane, an administrator.
     async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> WitnessAnswer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Asks as a user of a group.
+    /// Sends a request as a user with one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],
@@ -207,16 +209,16 @@ impl Watched {
         WitnessAnswer { code: head.status.as_u16(), warnings: warnings.collect(), body }
     }
 
-    /// Makes something that the witness is not to tell of.
+    /// Creates an object and discards the records.
     async fn make(&self, path: &str, body: Json) -> Json {
         let made = self.call(Method::POST, path, JSON, &body).await;
         assert_eq!(made.code, 201, "{}", made.body);
-        self.witness.told();
+        self.witness.take_records();
         made.body
     }
 }
 
-impl Drop for Watched {
+impl Drop for WitnessedServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }

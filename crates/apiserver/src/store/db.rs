@@ -304,7 +304,7 @@ impl Db {
             }
             inner.notify_multi(change);
             self.revision.send_replace(change.revision());
-            audit::note_commit(change.revision());
+            audit::record_commit(change.revision());
         }
         replaced
     }

@@ -1,4 +1,4 @@
-//! Roles and bindings by whom they are for, and where.
+//! Indexes roles by name, and bindings by subject and namespace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::kinds::RBAC_GROUP;
 use crate::request::user::User;
 use crate::store::{Stored, key};
 
-/// A rule of a role, as it stands there and as it is asked.
+/// A rule of a role, as JSON and in a form for fast matching.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyRule {
     value: Json,
@@ -25,40 +25,40 @@ pub(crate) struct PolicyRule {
 
 type Names = Box<[Box<str>]>;
 
-/// What a role allows.
+/// The rules of a role.
 #[derive(Debug)]
 pub(crate) struct IndexedRole {
     pub(in crate::auth) rules: Box<[PolicyRule]>,
 }
 
-/// A role that a user has, and through whom.
+/// A role that a user has, and the binding that grants it.
 #[derive(Debug)]
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// Which of its subjects is meant.
+    /// The index of the subject that matches the user.
     at: usize,
 }
 
-/// All that holds for a user.
+/// All grants of a user.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
-    /// In the order in which they are asked: those for the whole cluster first, and those of each place by the names of their bindings.
+    /// In order of evaluation: first the cluster role bindings, then the role bindings, each by name.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last role that is bound but not there.
-    pub(in crate::auth) lost: Option<Lost>,
+    /// The last bound role that does not exist.
+    pub(in crate::auth) missing: Option<MissingRole>,
 }
 
-/// A role that is bound but not there.
+/// A bound role that does not exist.
 #[derive(Debug)]
-pub(crate) struct Lost {
+pub(crate) struct MissingRole {
     kind: String,
     pub(in crate::auth) name: String,
 }
 
 #[derive(Debug)]
 struct IndexedBinding {
-    /// Empty for one that holds in the whole cluster.
+    /// Empty for a cluster role binding.
     namespace: Box<str>,
     name: Box<str>,
     role_kind: Box<str>,
@@ -66,28 +66,29 @@ struct IndexedBinding {
     subjects: Box<[Subject]>,
 }
 
-/// Whom a binding is for, and as what it says so.
+/// A subject of a binding.
 #[derive(Debug)]
 struct Subject {
-    who: Who,
-    told: Box<str>,
+    matcher: SubjectMatcher,
+    /// The subject as kube-apiserver shows it in a reason.
+    display: Box<str>,
 }
 
-/// Accounts are users by their names.
+/// The users that a subject matches. Service accounts are users with a special name.
 #[derive(Debug)]
-enum Who {
+enum SubjectMatcher {
     User(Box<str>),
     Group(Box<str>),
-    Nobody,
+    None,
 }
 
-/// The bindings for one user or group by their namespaces and names, each with the first of its subjects that is meant.
+/// The bindings of one user or group, by namespace and name. Each has the index of the first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
-/// Roles and bindings by whom they are for.
+/// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// By the keys of the store, which name a namespace for roles alone.
+    /// Keyed as in the store. The keys of cluster roles have no namespace.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -95,7 +96,7 @@ pub(super) struct RuleIndex {
 }
 
 impl Index for RuleIndex {
-    const OF: &'static [&'static str] = &[
+    const RESOURCES: &'static [&'static str] = &[
         "clusterroles.rbac.authorization.k8s.io",
         "roles.rbac.authorization.k8s.io",
         "clusterrolebindings.rbac.authorization.k8s.io",
@@ -112,8 +113,8 @@ impl Index for RuleIndex {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let binding = Arc::new(IndexedBinding::new(namespace, name, &object));
         for (at, subject) in binding.subjects.iter().enumerate() {
-            let Some((bound, who)) = self.bound_mut(&subject.who) else { continue };
-            let here = bound.entry(who.into()).or_default().entry(binding.namespace.clone()).or_default();
+            let Some((bound, subject_name)) = self.bindings_mut(&subject.matcher) else { continue };
+            let here = bound.entry(subject_name.into()).or_default().entry(binding.namespace.clone()).or_default();
             here.entry(binding.name.clone()).or_insert_with(|| (at, binding.clone()));
         }
         self.bindings.insert(key.into(), binding);
@@ -131,9 +132,9 @@ impl RuleIndex {
     fn unbind(&mut self, key: &str) {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
-            let Some((all, who)) = self.bound_mut(&subject.who) else { continue };
-            // A subject may be named twice.
-            let Some(bound) = all.get_mut(who) else { continue };
+            let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
+            // The binding is already gone if an earlier subject has the same name.
+            let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
                 if here.is_empty() {
@@ -141,33 +142,36 @@ impl RuleIndex {
                 }
             }
             if bound.is_empty() {
-                all.remove(who);
+                all.remove(name);
             }
         }
     }
 
-    fn bound_mut<'a>(&mut self, who: &'a Who) -> Option<(&mut HashMap<Box<str>, BindingsOfSubject>, &'a str)> {
-        match who {
-            Who::User(name) => Some((&mut self.users, name)),
-            Who::Group(name) => Some((&mut self.groups, name)),
-            Who::Nobody => None,
+    fn bindings_mut<'a>(
+        &mut self,
+        matcher: &'a SubjectMatcher,
+    ) -> Option<(&mut HashMap<Box<str>, BindingsOfSubject>, &'a str)> {
+        match matcher {
+            SubjectMatcher::User(name) => Some((&mut self.users, name)),
+            SubjectMatcher::Group(name) => Some((&mut self.groups, name)),
+            SubjectMatcher::None => None,
         }
     }
 
-    /// A role of that namespace; without one, a role of the cluster.
+    /// Returns a role of the namespace. An empty namespace means a cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// All that holds for a user in a namespace, or in none. What a role gives that is bound more than once, it gives by the first of its
-    /// bindings.
+    /// Returns all grants of a user in a namespace, or in the cluster scope. A role that is bound several times is granted once, by its
+    /// first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
         for place in std::iter::once("").chain(Some(namespace).filter(|namespace| !namespace.is_empty())) {
             for (at, binding) in self.bindings_for(user, place) {
-                match self.bound_by(binding) {
-                    None => granted.lost = Some(binding.lost()),
+                match self.role_of(binding) {
+                    None => granted.missing = Some(binding.missing_role()),
                     Some(role) if roles.insert(Arc::as_ptr(role)) => {
                         granted.grants.push(Grant { role: role.clone(), binding: binding.clone(), at });
                     }
@@ -178,7 +182,7 @@ impl RuleIndex {
         granted
     }
 
-    /// The bindings of one place for a user, by name, each with the first of its subjects that the user is.
+    /// Returns the bindings of one namespace for a user, by name. Each has the index of the first matching subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -188,10 +192,10 @@ impl RuleIndex {
         found
     }
 
-    fn bound_by(&self, binding: &IndexedBinding) -> Option<&Arc<IndexedRole>> {
+    fn role_of(&self, binding: &IndexedBinding) -> Option<&Arc<IndexedRole>> {
         match (&*binding.role_kind, &*binding.namespace) {
             ("ClusterRole", _) => self.role("", &binding.role_name),
-            // What holds in the whole cluster can bind no role of a namespace.
+            // A cluster role binding cannot refer to a role.
             (_, "") => None,
             (_, namespace) => self.role(namespace, &binding.role_name),
         }
@@ -207,27 +211,27 @@ impl Granted {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
-    /// What was found wrong on the way.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        self.lost.as_ref().map(Lost::to_string)
+    /// Returns the error of rule resolution, if there is one.
+    pub(crate) fn resolution_error(&self) -> Option<String> {
+        self.missing.as_ref().map(MissingRole::to_string)
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for MissingRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RBAC: {}.{RBAC_GROUP} {:?} not found", self.kind.to_lowercase(), self.name)
     }
 }
 
 impl Grant {
-    /// Why the user has the role.
+    /// Returns the reason for the decision, as in kube-apiserver.
     pub(in crate::auth) fn reason(&self) -> String {
         let IndexedBinding { namespace, name, role_kind, role_name, subjects } = &*self.binding;
         let binding = match &**namespace {
             "" => format!("ClusterRoleBinding {name:?}"),
             namespace => format!("RoleBinding {:?}", format!("{name}/{namespace}")),
         };
-        format!("RBAC: allowed by {binding} of {role_kind} {role_name:?} to {}", subjects[self.at].told)
+        format!("RBAC: allowed by {binding} of {role_kind} {role_name:?} to {}", subjects[self.at].display)
     }
 }
 
@@ -243,32 +247,34 @@ impl IndexedBinding {
         }
     }
 
-    fn lost(&self) -> Lost {
-        Lost { kind: self.role_kind.clone().into(), name: self.role_name.clone().into() }
+    fn missing_role(&self) -> MissingRole {
+        MissingRole { kind: self.role_kind.clone().into(), name: self.role_name.clone().into() }
     }
 }
 
 impl Subject {
-    /// `namespace` is that of the binding.
+    /// `namespace` is the namespace of the binding.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
-        let told = match kind {
+        let display = match kind {
             "ServiceAccount" => format!("{kind} {:?}", format!("{name}/{of}")),
             _ => format!("{kind} {name:?}"),
         };
-        let who = match (kind, if of.is_empty() { namespace } else { of }) {
-            ("User", _) => Who::User(name.into()),
-            ("Group", _) => Who::Group(name.into()),
-            // Nobody is an account without a namespace, whatever they are called.
-            ("ServiceAccount", of) if !of.is_empty() => Who::User(format!("system:serviceaccount:{of}:{name}").into()),
-            _ => Who::Nobody,
+        let matcher = match (kind, if of.is_empty() { namespace } else { of }) {
+            ("User", _) => SubjectMatcher::User(name.into()),
+            ("Group", _) => SubjectMatcher::Group(name.into()),
+            // A service account without a namespace matches no user.
+            ("ServiceAccount", of) if !of.is_empty() => {
+                SubjectMatcher::User(format!("system:serviceaccount:{of}:{name}").into())
+            }
+            _ => SubjectMatcher::None,
         };
-        Self { who, told: told.into() }
+        Self { matcher, display: display.into() }
     }
 }
 
 impl PolicyRule {
-    /// The rules of a list.
+    /// Parses a list of rules.
     pub(in crate::auth) fn all_of(rules: &Json) -> Vec<Self> {
         rules.list("").map(Self::new).collect()
     }
@@ -288,12 +294,12 @@ impl PolicyRule {
         }
     }
 
-    /// As it stands in its role.
+    /// Returns the rule as JSON.
     pub(crate) fn value(&self) -> &Json {
         &self.value
     }
 
-    /// Whether it allows that.
+    /// Whether the rule allows a request with these attributes.
     pub(in crate::auth) fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Path { verb, path } => {
@@ -314,7 +320,7 @@ impl PolicyRule {
     }
 }
 
-/// Whether a list names it, or everything.
+/// Whether the list contains the name or `*`.
 pub(in crate::auth) fn has(names: &[Box<str>], wanted: &str) -> bool {
     names.iter().any(|name| &**name == "*" || **name == *wanted)
 }

@@ -1,4 +1,4 @@
-//! The compiled rules, held against a walk through all that is stored.
+//! Compares the index with a full scan of the store.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
     Draft::new(interner, object, Order::Declared, Vec::new())
 }
 
-/// A store that holds these, each by its plural.
+/// Returns a store with these objects. Each comes with the plural of its resource.
 pub(in crate::auth) fn db_of(objects: &[(&str, Json)]) -> Db {
     let db = Db::new(1, History::default(), draft, Arc::new(Clock::new(None)));
     objects.iter().for_each(|(plural, object)| put(&db, plural, object.clone()));
@@ -27,13 +27,13 @@ fn put(db: &Db, plural: &str, object: Json) {
     let resource = format!("{plural}.{RBAC_GROUP}");
     let at = key(metadata::namespace(&object), metadata::name(&object));
     let expect = db.get(&resource, &at).map_or(Expect::Absent, |there| Expect::At(there.revision()));
-    db.put(&resource.into(), &at, expect, object).expect("nobody else writes");
+    db.put(&resource.into(), &at, expect, object).expect("no concurrent writer");
 }
 
 fn remove(db: &Db, plural: &str, at: &str) {
     let resource = format!("{plural}.{RBAC_GROUP}");
     if let Some(there) = db.get(&resource, at) {
-        db.remove(&resource.into(), at, there.revision()).expect("nobody else writes");
+        db.remove(&resource.into(), at, there.revision()).expect("no concurrent writer");
     }
 }
 
@@ -53,32 +53,32 @@ fn rule(verb: &str, resource: &str) -> Json {
     json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
 }
 
-/// The rules that hold, in their order, and what was found wrong.
-fn told(granted: &Granted) -> (Vec<Json>, Option<String>) {
-    (granted.rules().map(|rule| rule.value().clone()).collect(), granted.wrong())
+/// Returns the rules in order, and the resolution error.
+fn rules_and_error(granted: &Granted) -> (Vec<Json>, Option<String>) {
+    (granted.rules().map(|rule| rule.value().clone()).collect(), granted.resolution_error())
 }
 
 #[test]
-fn a_role_that_is_bound_often_gives_its_rules_once_by_the_first_binding() {
+fn role_with_several_bindings_is_granted_by_the_first() {
     let bound = |name: &str| ("clusterrolebindings", binding(name, "r", json!([{"kind": "User", "name": "u"}])));
     let rules = json!([rule("get", "x"), rule("get", "y")]);
     let db = db_of(&[("clusterroles", role("r", rules.clone())), bound("b"), bound("a"), bound("c")]);
     let authorizer = Authorizer::default();
     let granted = authorizer.rules_in(&db).granted(&user("u", &[]), "n");
-    assert_eq!((json!(told(&granted).0), granted.wrong()), (rules, None));
+    assert_eq!((json!(rules_and_error(&granted).0), granted.resolution_error()), (rules, None));
     let path = ResourcePath { resource: "y".into(), ..ResourcePath::default() };
     let get = Attributes::Resource { verb: "get", path: &path, name: "" };
     let decided = decide(authorizer.rules_in(&db), &user("u", &[]), &get);
     let reason = r#"RBAC: allowed by ClusterRoleBinding "a" of ClusterRole "r" to User "u""#;
-    assert!(matches!(&decided, Decision::Allowed(told) if told == reason), "{decided:?}");
+    assert!(matches!(&decided, Decision::Allowed(found) if found == reason), "{decided:?}");
 }
 
 #[test]
-fn a_change_costs_what_it_is_itself() {
+fn index_updates_only_the_changed_objects() {
     let all = json!([{"kind": "Group", "name": "g"}]);
     let db = db_of(&[("clusterroles", role("a", json!([]))), ("clusterroles", role("b", json!([])))]);
     let authorizer = Authorizer::default();
-    let compiled = |name: &str| authorizer.rules_in(&db).role("", name).expect("it is there");
+    let compiled = |name: &str| authorizer.rules_in(&db).role("", name).expect("an existing role");
     let (a, b) = (compiled("a"), compiled("b"));
     put(&db, "clusterroles", role("b", json!([rule("get", "x")])));
     put(&db, "clusterrolebindings", binding("b", "b", all));
@@ -87,7 +87,7 @@ fn a_change_costs_what_it_is_itself() {
 }
 
 #[test]
-fn nothing_is_missed_where_more_has_changed_than_is_kept() {
+fn index_is_rebuilt_after_it_lagged() {
     let bound = |role: &str| ("clusterrolebindings", binding(role, role, json!([{"kind": "User", "name": "u"}])));
     let db = db_of(&[bound("early"), bound("often")]);
     let authorizer = Authorizer::default();
@@ -106,7 +106,7 @@ fn nothing_is_missed_where_more_has_changed_than_is_kept() {
 }
 
 #[test]
-fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
+fn index_sees_objects_of_an_upstream_cluster() {
     let db = db_of(&[("clusterrolebindings", binding("b", "r", json!([{"kind": "User", "name": "u"}])))]);
     db.begin_mirror();
     let authorizer = Authorizer::default();
@@ -119,7 +119,7 @@ fn what_another_cluster_shows_counts_without_an_entry_of_the_log() {
 }
 
 #[test]
-fn a_rule_covers_what_it_names_and_nothing_beside() {
+fn rule_covers_exactly_the_named_requests() {
     let allows = |rule: Json, verb: &str, resource: &str, name: &str| {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let path = ResourcePath {
@@ -146,20 +146,20 @@ fn a_rule_covers_what_it_names_and_nothing_beside() {
     }
 }
 
-/// What is stored, walked through in full, as one would write down what holds.
+/// Computes the rules, the reasons and the error by a full scan of the store.
 fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<String>, Option<String>) {
-    let (mut rules, mut reasons, mut seen, mut wrong) = (Vec::new(), Vec::new(), HashSet::new(), None);
+    let (mut rules, mut reasons, mut seen, mut error) = (Vec::new(), Vec::new(), HashSet::new(), None);
     for (plural, of) in [("clusterrolebindings", ""), ("rolebindings", namespace)] {
         if plural == "rolebindings" && namespace.is_empty() {
             continue;
         }
         for binding in cluster.objects(&GroupResource::new(RBAC_GROUP, plural), Some(of).filter(|of| !of.is_empty())) {
             let subjects = binding.list("/subjects");
-            let Some(subject) = subjects.clone().find(|subject| is_meant(subject, user, of)) else { continue };
+            let Some(subject) = subjects.clone().find(|subject| matches_user(subject, user, of)) else { continue };
             let (kind, name) = (binding.text("/roleRef/kind"), binding.text("/roleRef/name"));
             let (roles, at) = if kind == "ClusterRole" { ("clusterroles", "") } else { ("roles", of) };
             let Some(role) = cluster.object(&GroupResource::new(RBAC_GROUP, roles), at, name) else {
-                wrong = Some(format!("RBAC: {}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()));
+                error = Some(format!("RBAC: {}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()));
                 continue;
             };
             if !seen.insert((roles, name.to_owned())) {
@@ -170,21 +170,21 @@ fn walk(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Json>, Vec<
                 "" => format!("ClusterRoleBinding {bound:?}"),
                 of => format!("RoleBinding {:?}", format!("{bound}/{of}")),
             };
-            let meant = match subject.text("/kind") {
+            let shown = match subject.text("/kind") {
                 "ServiceAccount" => format!("{of_subject}/{}", subject.text("/namespace")),
                 _ => of_subject.to_owned(),
             };
-            let reason = format!("RBAC: allowed by {bound} of {kind} {name:?} to {} {meant:?}", subject.text("/kind"));
+            let reason = format!("RBAC: allowed by {bound} of {kind} {name:?} to {} {shown:?}", subject.text("/kind"));
             for rule in role.list("/rules") {
                 rules.push(rule.clone());
                 reasons.push(reason.clone());
             }
         }
     }
-    (rules, reasons, wrong)
+    (rules, reasons, error)
 }
 
-fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
+fn matches_user(subject: &Json, user: &User, namespace: &str) -> bool {
     let (name, of) = (subject.text("/name"), subject.text("/namespace"));
     let of = if of.is_empty() { namespace } else { of };
     match subject.text("/kind") {
@@ -195,19 +195,19 @@ fn is_meant(subject: &Json, user: &User, namespace: &str) -> bool {
     }
 }
 
-/// One change of a few roles and bindings in two namespaces and the cluster.
+/// Makes a random change to a few roles and bindings in two namespaces and the cluster scope.
 fn change(db: &Db, random: &mut fastrand::Rng) {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     let namespace = random.choice(["", "m", "n"]).expect("some");
     let name = random.choice(NAMES).expect("some");
-    let (is_role, goes) = (random.bool(), random.u8(..4) == 0);
+    let (is_role, is_removed) = (random.bool(), random.u8(..4) == 0);
     let plural = match (is_role, namespace) {
         (true, "") => "clusterroles",
         (true, _) => "roles",
         (false, "") => "clusterrolebindings",
         (false, _) => "rolebindings",
     };
-    if goes {
+    if is_removed {
         return remove(db, plural, &key(namespace, name));
     }
     let mut object = json!({"metadata": {"name": name, "namespace": namespace}});
@@ -229,7 +229,7 @@ fn change(db: &Db, random: &mut fastrand::Rng) {
 }
 
 #[test]
-fn what_is_compiled_answers_as_a_walk_through_all_that_is_stored() {
+fn index_equals_a_full_scan() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let users = [
@@ -249,10 +249,10 @@ fn what_is_compiled_answers_as_a_walk_through_all_that_is_stored() {
             for (user, namespace) in
                 users.iter().flat_map(|user| ["", "m", "n", "o"].map(|namespace| (user, namespace)))
             {
-                let (rules, reasons, wrong) = walk(&db, user, namespace);
+                let (rules, reasons, error) = walk(&db, user, namespace);
                 let granted = authorizer.rules_in(&db).granted(user, namespace);
                 let why = format!("seed {seed}, step {step}: {user:?} in {namespace:?}");
-                assert_eq!(told(&granted), (rules.clone(), wrong.clone()), "{why}");
+                assert_eq!(rules_and_error(&granted), (rules.clone(), error.clone()), "{why}");
                 for resource in ["a", "d"] {
                     let path = ResourcePath {
                         resource: resource.into(),
@@ -263,7 +263,7 @@ fn what_is_compiled_answers_as_a_walk_through_all_that_is_stored() {
                     let first = rules.iter().position(|held| *held == rule("get", resource));
                     let expected = match first {
                         Some(at) => Decision::Allowed(reasons[at].clone()),
-                        None => Decision::NoOpinion(wrong.clone()),
+                        None => Decision::NoOpinion(error.clone()),
                     };
                     let decided = decide(authorizer.rules_in(&db), user, &get);
                     assert_eq!(format!("{decided:?}"), format!("{expected:?}"), "{why}: {resource}");

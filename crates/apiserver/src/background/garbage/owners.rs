@@ -1,4 +1,4 @@
-//! What has become of those that own an object.
+//! Determines the state of the owners of an object.
 
 use pintle_json::Json;
 use pintle_meta::GroupVersion;
@@ -8,48 +8,48 @@ use crate::kinds::{Kinds, RequestTarget};
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 use crate::store::key;
 
-/// What has become of the owner that a reference names.
+/// The state of the owner in a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    Lives,
-    /// It waits for its dependents to go: this one goes, whether or not it blocks the owner.
-    Waits,
-    Gone,
-    /// It lives, and has changed since the last change that was told.
-    Unread,
-    /// Its kind is not known: nothing can be said.
+pub(super) enum OwnerState {
+    Present,
+    /// It waits in foreground deletion. The dependent is deleted, whether or not it blocks the owner.
+    WaitsForDependents,
+    Absent,
+    /// It exists, but is newer than the observed changes.
+    TooRecent,
+    /// Its kind is unknown, or it may exist in the upstream cluster.
     Unknown,
 }
 
-/// What has become of an owner, as far as changes were told.
-pub(super) fn owner(
+/// Returns the state of an owner.
+pub(super) fn owner_state(
     registry: &Registry,
     kinds: &Kinds,
     dependent: &RequestTarget,
     reference: &Json,
-    told: u64,
-) -> Owner {
-    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
+    observed: u64,
+) -> OwnerState {
+    let Ok(version) = reference.text("/apiVersion").parse::<GroupVersion>() else { return OwnerState::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, reference.text("/kind")) else {
-        return Owner::Unknown;
+        return OwnerState::Unknown;
     };
     let namespace = match (kind.namespaced(), dependent.kind.namespaced()) {
-        (true, false) => return Owner::Unknown,
+        (true, false) => return OwnerState::Unknown,
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // Over another cluster, one that was not deleted here may just not have been asked for.
-        return if registry.db.is_left_alone(&resource, &key) { Owner::Unknown } else { Owner::Gone };
+        // With an upstream cluster, an owner that was not deleted here may exist there without having been fetched.
+        return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
-    if found.revision() > told {
-        return Owner::Unread;
+    if found.revision() > observed {
+        return OwnerState::TooRecent;
     }
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND_FINALIZER);
     match waiting {
-        true => Owner::Waits,
-        false => Owner::Lives,
+        true => OwnerState::WaitsForDependents,
+        false => OwnerState::Present,
     }
 }

@@ -1,4 +1,4 @@
-//! What the collector takes out of objects: references to what has gone, and the finalizers that made it look at them.
+//! The writes of the collector: removes dead owner references and finalizers.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::request::Requester;
 use crate::request::user::User;
 use crate::store::Stored;
 
-/// As whom it writes.
+/// The field manager of the collector's writes.
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
 
-/// Takes references out of an object that are dead.
+/// Removes dead owner references from an object.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -30,7 +30,7 @@ pub(super) fn drop_references(
     })
 }
 
-/// Lets a circle of references that block each other go.
+/// Clears `blockOwnerDeletion` in all references of an object, to break a cycle.
 pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
     patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
@@ -59,7 +59,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     }
 }
 
-/// Changes the metadata of the object of that uid; one that is gone is left so, and what came in its place as it is.
+/// Changes the metadata of the object with this UID. Does nothing if the object is gone or was recreated.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -80,7 +80,7 @@ fn patch(
     }
 }
 
-/// As whom objects are written and deleted.
+/// Returns the user that writes and deletes objects.
 pub(super) fn requester() -> Requester {
     Requester::new(User::controller("generic-garbage-collector"))
 }

@@ -1,4 +1,4 @@
-//! The Event about a dependent whose owner is in another namespace.
+//! Reports owner references across namespaces.
 
 use std::sync::Arc;
 
@@ -15,15 +15,20 @@ const COMPONENT: &str = "garbage-collector-controller";
 /// The namespace of Events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
-/// Warns about each owner that is in another namespace than its dependent, which is not allowed.
+/// Creates a warning Event for each owner that is in another namespace than its dependent, which is not allowed.
 ///
-/// It costs a lookup in each namespace for an owner that is not where it should be.
-pub(super) fn owners_elsewhere(registry: &Arc<Registry>, kinds: &Kinds, target: &RequestTarget, dependent: &Stored) {
+/// If the owner is not in the namespace of the dependent, this looks it up in every namespace.
+pub(super) fn report_cross_namespace_owners(
+    registry: &Arc<Registry>,
+    kinds: &Kinds,
+    target: &RequestTarget,
+    dependent: &Stored,
+) {
     for reference in dependent.owner_references() {
         if is_elsewhere(registry, kinds, target, &reference)
             && let Some(failure) = warn(registry, kinds, target, dependent, &reference)
         {
-            tracing::debug!(key = %target.key(), message = failure, "an Event about an owner could not be made");
+            tracing::debug!(key = %target.key(), message = failure, "cannot create an Event about an owner reference");
         }
     }
 }
@@ -40,7 +45,7 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, refe
     !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
-/// Makes the Event; returns why it could not.
+/// Creates the Event. Returns the reason if it fails.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,

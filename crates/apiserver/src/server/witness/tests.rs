@@ -1,74 +1,79 @@
-//! Who joins the chain of admission is asked about all that anybody does, and has its say.
+//! The admission chain is called for all writes and connects, and can change or reject them.
 
 use http::Method;
 use pintle_json::{Json, json};
 
-use super::{APPLY, IN, JSON, MERGE, Say, TELLING, Watched};
+use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// Something that Jane does.
-struct Deed {
+/// A request of Jane, and its expected effects.
+struct Case {
     method: Method,
-    /// In the namespace, unless it begins with a slash.
+    /// Relative to the namespace, unless it begins with a slash.
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// What the witness is told, but for who asks.
-    told: &'static str,
-    /// The code once it is let through.
+    /// The expected record, without the user.
+    record: &'static str,
+    /// The expected status code if no plugin rejects the request.
     code: u16,
-    /// Where the change is to be seen then, if not in the answer, and what.
+    /// The path, pointer and value of the change. An empty path means the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Has Jane do it four times: refused by the first who is asked, refused by the last, for a try, and changed.
-async fn check(server: &Watched, deed: Deed) {
-    let Deed { method, path, media, body, told, code, seen } = deed;
+/// Sends the request four times: rejected by `admit`, rejected by `validate`, as a dry run, and changed.
+async fn check(server: &WitnessedServer, case: Case) {
+    let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
     let path = absolute(path);
-    let told = told.replace(" options", " by jane options");
-    let (admit, validate) = (format!("admit {told}"), format!("validate {told}"));
+    let record = record.replace(" options", " by jane options");
+    let (admit, validate) = (format!("admit {record}"), format!("validate {record}"));
     let warnings = ["\"admit looked\"", "\"validate looked\""];
     for (phase, expected) in [("admit", vec![admit.clone()]), ("validate", vec![admit.clone(), validate])] {
         let revision = server.registry.db.revision();
-        server.witness.say(Say::Refuse(phase));
+        server.witness.set_reaction(Reaction::Refuse(phase));
         let answer = server.call(method.clone(), &path, media, &body).await;
         assert_eq!(answer.warnings, warnings[..expected.len()], "{method} {path}");
-        assert_eq!((answer.code, server.witness.told()), (403, expected), "{method} {path}: {}", answer.body);
+        assert_eq!((answer.code, server.witness.take_records()), (403, expected), "{method} {path}: {}", answer.body);
         assert!(answer.body.text("/message").ends_with("the witness says no"), "{}", answer.body);
-        assert_eq!(server.registry.db.revision(), revision, "{method} {path} was stored though it was refused");
+        assert_eq!(server.registry.db.revision(), revision, "{method} {path} was rejected but stored");
     }
-    server.witness.say(Say::Change);
-    let validate = format!("validate {}", changed(&told));
-    if !told.ends_with("options none") {
+    server.witness.set_reaction(Reaction::Change);
+    let validate = format!("validate {}", after_change(&record));
+    if !record.ends_with("options none") {
         let revision = server.registry.db.revision();
         let dry = format!("{path}{}dryRun=All", if path.contains('?') { '&' } else { '?' });
         let answer = server.call(method.clone(), &dry, media, &body).await;
         let expected = vec![format!("{admit} dry"), format!("{validate} dry")];
-        assert_eq!((answer.code, server.witness.told()), (code, expected), "{method} {dry}: {}", answer.body);
-        assert_eq!(server.registry.db.revision(), revision, "{method} {dry} was stored though it was but a try");
+        assert_eq!((answer.code, server.witness.take_records()), (code, expected), "{method} {dry}: {}", answer.body);
+        assert_eq!(server.registry.db.revision(), revision, "the dry run {method} {dry} was stored");
     }
     let answer = server.call(method.clone(), &path, media, &body).await;
-    server.witness.say(Say::Nothing);
+    server.witness.set_reaction(Reaction::Nothing);
     assert_eq!(answer.warnings, warnings, "{method} {path}");
-    assert_eq!((answer.code, server.witness.told()), (code, vec![admit, validate]), "{method} {path}: {}", answer.body);
+    assert_eq!(
+        (answer.code, server.witness.take_records()),
+        (code, vec![admit, validate]),
+        "{method} {path}: {}",
+        answer.body
+    );
     let (at, pointer, value) = seen;
     let found =
         if at.is_empty() { answer.body } else { server.call(Method::GET, &absolute(at), JSON, &Json::Null).await.body };
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// What the witness is told of something that it lets pass as it is.
-fn both(told: &str) -> Vec<String> {
-    vec![format!("admit {told}"), format!("validate {told}")]
+/// Returns the records of a request that is not changed.
+fn admit_and_validate(record: &str) -> Vec<String> {
+    vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// The same line where what is sent is changed.
-fn changed(told: &str) -> String {
-    let Some((before, sent)) = told.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
-        return told.into();
+/// Returns the record of a request that is changed.
+fn after_change(record: &str) -> String {
+    let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
+        return record.into();
     };
     let (kind, after) = (sent.split('(').next().unwrap_or_default(), sent.split_once(')').unwrap_or_default().1);
-    let (.., value) = TELLING.iter().find(|(known, ..)| *known == kind).expect("a kind that is known");
+    let (.., value) = SAMPLED_FIELDS.iter().find(|(known, ..)| *known == kind).expect("a known kind");
     format!("{before}-> {kind}({value}){after}")
 }
 
@@ -81,8 +86,8 @@ fn pod(name: &str) -> Json {
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_what_is_written_and_may_change_it() {
-    let server = Watched::start().await;
+async fn admission_sees_and_may_change_writes() {
+    let server = WitnessedServer::start().await;
     server.make(&format!("{IN}/pods"), pod("p")).await;
     let labels = json!({"a": "b"});
     let template = json!({"metadata": {"labels": labels}, "spec": pod("p")["spec"]});
@@ -101,7 +106,7 @@ async fn who_joins_the_chain_is_asked_about_what_is_written_and_may_change_it() 
     let status = || is_changed("pods/p", "/status/message");
     let update = "Update configmaps/ n/a ConfigMap(changed) -> ConfigMap(2) options manager m";
     let rescale = "Update deployments.apps/scale n/d Scale(7) -> Scale(2) options manager m";
-    for (method, path, media, body, told, code, seen) in [
+    for (method, path, media, body, record, code, seen) in [
         (
             Method::POST,
             "configmaps?fieldManager=m",
@@ -161,13 +166,13 @@ async fn who_joins_the_chain_is_asked_about_what_is_written_and_may_change_it() 
         (Method::PATCH, SCALE.trim_end_matches("&force=true"), MERGE, scale.clone(), rescale, 200, scaled()),
         (Method::PATCH, SCALE, APPLY, scale, rescale, 200, scaled()),
     ] {
-        check(&server, Deed { method, path, media, body, told, code, seen }).await;
+        check(&server, Case { method, path, media, body, record, code, seen }).await;
     }
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
-    let server = Watched::start().await;
+async fn admission_sees_and_may_change_posts() {
+    let server = WitnessedServer::start().await;
     for name in ["p", "q"] {
         server.make(&format!("{IN}/pods"), pod(name)).await;
     }
@@ -176,7 +181,7 @@ async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
     let review =
         json!({"spec": {"user": "u", "resourceAttributes": {"namespace": "n", "verb": "get", "resource": "pods"}}});
-    for (path, body, told, seen) in [
+    for (path, body, record, seen) in [
         (
             "pods/p/binding",
             binding("p"),
@@ -201,7 +206,7 @@ async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // What an eviction takes of the pod, nobody is asked about.
+        // The update of the evicted pod does not pass through admission.
         (
             "pods/p/eviction",
             eviction,
@@ -209,16 +214,16 @@ async fn who_joins_the_chain_is_asked_about_what_is_posted_and_may_change_it() {
             ("pods/p", "/metadata/deletionGracePeriodSeconds", json!(7)),
         ),
     ] {
-        check(&server, Deed { method: Method::POST, path, media: JSON, body, told, code: 201, seen }).await;
+        check(&server, Case { method: Method::POST, path, media: JSON, body, record, code: 201, seen }).await;
     }
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_connects_and_may_change_their_options() {
-    let server = Watched::start().await;
+async fn admission_sees_and_may_change_connect_options() {
+    let server = WitnessedServer::start().await;
     server.make(&format!("{IN}/pods"), pod("p")).await;
     for method in [Method::GET, Method::POST] {
-        for (path, told, message) in [
+        for (path, record, message) in [
             (
                 "pods/p/exec?command=ls&container=c",
                 "Connect pods/exec n/p - -> PodExecOptions(c) options none",
@@ -236,64 +241,64 @@ async fn who_joins_the_chain_is_asked_about_connects_and_may_change_their_option
             ),
         ] {
             let (method, seen) = (method.clone(), ("", "/message", json!(message)));
-            check(&server, Deed { method, path, media: JSON, body: Json::Null, told, code: 400, seen }).await;
+            check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // Whether the pod is there is looked at later; what cannot be read of the query, before.
-    server.witness.say(Say::Refuse("admit"));
+    // The query is parsed before admission, the pod is looked up after it.
+    server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
     assert_eq!(no_port.code, 400, "{}", no_port.body);
-    server.witness.told();
+    server.witness.take_records();
     assert_eq!(server.call(Method::GET, &format!("{IN}/pods/p/log"), JSON, &Json::Null).await.code, 200);
-    assert_eq!(server.witness.told(), [""; 0], "a log is read");
+    assert_eq!(server.witness.take_records(), [""; 0], "reading a log is not admitted");
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_each_object_that_is_deleted() {
-    let server = Watched::start().await;
+async fn admission_sees_each_deleted_object() {
+    let server = WitnessedServer::start().await;
     for name in ["a", "b", "c"] {
         server.make(&format!("{IN}/configmaps"), config_map(name, name)).await;
     }
-    let one = Deed {
+    let one = Case {
         method: Method::DELETE,
         path: "configmaps/a?propagationPolicy=Background",
         media: JSON,
         body: Json::Null,
-        told: "Delete configmaps/ n/a ConfigMap(a) -> - options Some(Background)",
+        record: "Delete configmaps/ n/a ConfigMap(a) -> - options Some(Background)",
         code: 200,
         seen: ("configmaps/a", "/reason", json!("NotFound")),
     };
     check(&server, one).await;
     let all = format!("{IN}/configmaps");
-    server.witness.say(Say::Refuse("validate"));
+    server.witness.set_reaction(Reaction::Refuse("validate"));
     assert_eq!(server.call(Method::DELETE, &all, JSON, &Json::Null).await.code, 403);
-    let of = |k: &str| both(&format!("Delete configmaps/ n/ ConfigMap({k}) -> - by jane options None"));
-    assert_eq!(server.witness.told(), of("b"), "the first that is refused ends it");
-    server.witness.say(Say::Nothing);
+    let of = |k: &str| admit_and_validate(&format!("Delete configmaps/ n/ ConfigMap({k}) -> - by jane options None"));
+    assert_eq!(server.witness.take_records(), of("b"), "deletecollection stops at the first rejection");
+    server.witness.set_reaction(Reaction::Nothing);
     let gone = server.call(Method::DELETE, &all, JSON, &Json::Null).await;
     assert_eq!((gone.code, gone.body["items"].as_array().map(Vec::len)), (200, Some(2)));
     assert_eq!(gone.warnings, ["\"admit looked\"", "\"validate looked\""]);
-    assert_eq!(server.witness.told(), [of("b"), of("c")].concat());
+    assert_eq!(server.witness.take_records(), [of("b"), of("c")].concat());
 }
 
 #[tokio::test]
-async fn a_name_is_generated_after_the_first_question_and_before_the_last() {
-    let server = Watched::start().await;
+async fn name_is_generated_between_mutation_and_validation() {
+    let server = WitnessedServer::start().await;
     let unnamed = json!({"metadata": {"generateName": "g-"}, "data": {"k": "1"}});
     let made = server.call(Method::POST, &format!("{IN}/configmaps"), JSON, &unnamed).await.body;
-    let told = |name: &str| format!("Create configmaps/ n/{name} - -> ConfigMap(1) by jane options manager ");
+    let record = |name: &str| format!("Create configmaps/ n/{name} - -> ConfigMap(1) by jane options manager ");
     let name = made.text("/metadata/name");
     assert!(name.len() > "g-".len(), "{made}");
-    assert_eq!(server.witness.told(), [format!("admit {}", told("")), format!("validate {}", told(name))]);
+    assert_eq!(server.witness.take_records(), [format!("admit {}", record("")), format!("validate {}", record(name))]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_joins_the_chain_is_asked_about_what_controllers_do() {
-    let server = Watched::start().await;
-    let told = async || {
+async fn admission_sees_writes_of_controllers() {
+    let server = WitnessedServer::start().await;
+    let settled_records = async || {
         server.background.settle(&server.registry.db).await;
-        server.witness.told()
+        server.witness.take_records()
     };
     let owner = server.make(&format!("{IN}/configmaps"), config_map("owner", "1")).await;
     let mut dependent = config_map("dependent", "2");
@@ -302,54 +307,56 @@ async fn who_joins_the_chain_is_asked_about_what_controllers_do() {
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
     server.make(&format!("{IN}/configmaps"), dependent).await;
     assert_eq!(server.call(Method::DELETE, &format!("{IN}/configmaps/owner"), JSON, &Json::Null).await.code, 200);
-    let by = |told: &str, who: &str| both(&told.replace("WHO", &format!("system:serviceaccount:kube-system:{who}")));
+    let by = |record: &str, user: &str| {
+        admit_and_validate(&record.replace("USER", &format!("system:serviceaccount:kube-system:{user}")))
+    };
     let collected = by(
-        "Delete configmaps/ n/dependent ConfigMap(2) -> - by WHO options Some(Background)",
+        "Delete configmaps/ n/dependent ConfigMap(2) -> - by USER options Some(Background)",
         "generic-garbage-collector",
     );
-    assert_eq!(told().await[2..], collected);
+    assert_eq!(settled_records().await[2..], collected);
 
     server.make(&format!("{IN}/configmaps"), config_map("left", "3")).await;
     assert_eq!(server.call(Method::DELETE, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 200);
     let emptied = [
-        both("Delete namespaces/ /n Namespace([\"kubernetes\"]) -> - by jane options None"),
-        by("Delete configmaps/ n/left ConfigMap(3) -> - by WHO options Some(Background)", "namespace-controller"),
+        admit_and_validate("Delete namespaces/ /n Namespace([\"kubernetes\"]) -> - by jane options None"),
+        by("Delete configmaps/ n/left ConfigMap(3) -> - by USER options Some(Background)", "namespace-controller"),
         as_controller("status", r#"["kubernetes"]"#),
         as_controller("finalize", ""),
     ];
-    assert_eq!(told().await, emptied.concat());
+    assert_eq!(settled_records().await, emptied.concat());
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// What the witness is told where the controller of namespaces writes a part of one, to have these finalizers then.
+/// Returns the records of the namespace controller's write to a subresource of the namespace, with the new finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
-    let who = "system:serviceaccount:kube-system:namespace-controller";
+    let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
-    both(&format!("Update namespaces/{part} /n {old} -> {new} by {who} options manager "))
+    admit_and_validate(&format!("Update namespaces/{part} /n {old} -> {new} by {user} options manager "))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_stays_until_admission_lets_it_go() {
-    let server = Watched::start().await;
+async fn namespace_stays_until_admission_permits_its_deletion() {
+    let server = WitnessedServer::start().await;
     let path = "/api/v1/namespaces/n";
     assert_eq!(server.call(Method::DELETE, path, JSON, &Json::Null).await.code, 200);
-    server.witness.told();
-    server.witness.say(Say::Refuse("validate"));
+    server.witness.take_records();
+    server.witness.set_reaction(Reaction::Refuse("validate"));
     server.background.settle(&server.registry.db).await;
     let kept = server.call(Method::GET, path, JSON, &Json::Null).await;
     assert_eq!((kept.code, kept.body.has("/status/conditions")), (200, false), "{}", kept.body);
-    let asked = [as_controller("status", r#"["kubernetes"]"#), as_controller("finalize", "")].concat();
-    let told = server.witness.told();
-    assert_eq!(told[..asked.len()], asked);
-    server.witness.say(Say::Nothing);
+    let expected = [as_controller("status", r#"["kubernetes"]"#), as_controller("finalize", "")].concat();
+    let records = server.witness.take_records();
+    assert_eq!(records[..expected.len()], expected);
+    server.witness.set_reaction(Reaction::Nothing);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     server.background.settle(&server.registry.db).await;
     assert_eq!(server.call(Method::GET, path, JSON, &Json::Null).await.code, 404);
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_what_an_eviction_takes_of_a_budget() {
-    let server = Watched::start().await;
+async fn admission_sees_budget_update_of_an_eviction() {
+    let server = WitnessedServer::start().await;
     const BUDGETS: &str = "/apis/policy/v1/namespaces/n/poddisruptionbudgets";
     let mut labelled = pod("p");
     labelled["metadata"]["labels"] = json!({"a": "b"});
@@ -364,21 +371,28 @@ async fn who_joins_the_chain_is_asked_about_what_an_eviction_takes_of_a_budget()
         let written = server.call(Method::PATCH, &path, MERGE, &json!({"status": status})).await;
         assert_eq!(written.code, 200, "{}", written.body);
     }
-    server.witness.told();
+    server.witness.take_records();
     let eviction = json!({"metadata": {"name": "p"}});
     let evict = async |query: &str| {
         let path = format!("{IN}/pods/p/eviction{query}");
         server.call(Method::POST, &path, JSON, &eviction).await
     };
-    let asked = |dry: &str| both(&format!("Create pods/eviction n/p - -> Eviction() by jane options manager {dry}"));
-    let charged = both(
+    let created = |dry: &str| {
+        admit_and_validate(&format!("Create pods/eviction n/p - -> Eviction() by jane options manager {dry}"))
+    };
+    let charged = admit_and_validate(
         "Update poddisruptionbudgets.policy/status n/b PodDisruptionBudget(1) -> PodDisruptionBudget(0) by \
          system:apiserver options manager ",
     );
     let tried = evict("?dryRun=All").await;
-    assert_eq!((tried.code, server.witness.told()), (201, asked(" dry")), "{}", tried.body);
+    assert_eq!((tried.code, server.witness.take_records()), (201, created(" dry")), "{}", tried.body);
     let evicted = evict("").await;
-    assert_eq!((evicted.code, server.witness.told()), (201, [asked(""), charged].concat()), "{}", evicted.body);
+    assert_eq!(
+        (evicted.code, server.witness.take_records()),
+        (201, [created(""), charged].concat()),
+        "{}",
+        evicted.body
+    );
     let budget = server.call(Method::GET, &format!("{BUDGETS}/b"), JSON, &Json::Null).await.body;
     assert_eq!(budget.integer("/status/disruptionsAllowed"), Some(0));
     let mut owners =
@@ -387,8 +401,8 @@ async fn who_joins_the_chain_is_asked_about_what_an_eviction_takes_of_a_budget()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_about_what_goes_with_its_definition() {
-    let server = Watched::start().await;
+async fn admission_skips_objects_deleted_with_their_definition() {
+    let server = WitnessedServer::start().await;
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let definition = json!({
         "metadata": {"name": "widgets.example.com"},
@@ -402,35 +416,35 @@ async fn nobody_is_asked_about_what_goes_with_its_definition() {
     server.make(DEFINITIONS, definition).await;
     server.background.settle(&server.registry.db).await;
     server.make(WIDGETS, json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})).await;
-    server.witness.say(Say::Refuse("admit"));
+    server.witness.set_reaction(Reaction::Refuse("admit"));
     let gone = server.call(Method::DELETE, &format!("{DEFINITIONS}/widgets.example.com"), JSON, &Json::Null).await;
     assert_eq!(gone.code, 200, "{}", gone.body);
     server.background.settle(&server.registry.db).await;
-    assert_eq!(server.witness.told(), [""; 0]);
+    assert_eq!(server.witness.take_records(), [""; 0]);
     assert!(server.registry.db.get("widgets.example.com", "n/w").is_none());
 }
 
 #[tokio::test]
-async fn admission_may_give_an_object_another_name_but_no_other_namespace() {
-    let server = Watched::start().await;
+async fn admission_may_change_the_name_but_not_the_namespace() {
+    let server = WitnessedServer::start().await;
     let maps = format!("{IN}/configmaps");
     for (at, text, code, name) in [
         ("/metadata/name", "b", 201, "b"),
         ("/metadata/namespace", "default", 400, ""),
         ("/metadata/name", "B", 422, ""),
     ] {
-        server.witness.say(Say::Set(at, text));
+        server.witness.set_reaction(Reaction::Set(at, text));
         let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
         assert_eq!((made.code, made.body.text("/metadata/name")), (code, name), "{}", made.body);
     }
-    server.witness.say(Say::Nothing);
+    server.witness.set_reaction(Reaction::Nothing);
     assert_eq!(server.call(Method::GET, &format!("{maps}/b"), JSON, &Json::Null).await.code, 200);
     assert_eq!(server.call(Method::GET, &format!("{maps}/a"), JSON, &Json::Null).await.code, 404);
 }
 
 #[tokio::test]
-async fn who_asks_may_give_no_rights_away_by_what_admission_changes() {
-    let server = Watched::start().await;
+async fn escalation_is_checked_after_mutating_admission() {
+    let server = WitnessedServer::start().await;
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings";
     let groups = json!(["rbac.authorization.k8s.io"]);
@@ -445,21 +459,21 @@ async fn who_asks_may_give_no_rights_away_by_what_admission_changes() {
         json!({"metadata": {"generateName": "b-"}, "roleRef": role, "subjects": [bob]})
     };
     server.make(BINDINGS, binding("binder")).await;
-    for (say, code) in [(Say::Nothing, 201), (Say::Set("/roleRef/name", "admin"), 403)] {
-        server.witness.say(say);
+    for (reaction, code) in [(Reaction::Nothing, 201), (Reaction::Set("/roleRef/name", "admin"), 403)] {
+        server.witness.set_reaction(reaction);
         let bound = server.call_as(["bob", "people"], Method::POST, BINDINGS, JSON, &binding("view")).await;
         assert_eq!(bound.code, code, "{}", bound.body);
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_not_validated() {
-    let server = Watched::start().await;
+async fn invalid_requests_do_not_reach_validating_admission() {
+    let server = WitnessedServer::start().await;
     let maps = format!("{IN}/configmaps");
     server.make(&maps, config_map("a", "1")).await;
     let mut stale = config_map("a", "2");
     stale["metadata"]["resourceVersion"] = "1".into();
-    for (method, path, body, code, told) in [
+    for (method, path, body, code, records) in [
         (
             Method::PUT,
             format!("{maps}/a"),
@@ -479,27 +493,33 @@ async fn what_cannot_be_is_not_validated() {
         (Method::DELETE, format!("{maps}/none"), Json::Null, 404, &[]),
     ] {
         let answer = server.call(method, &path, JSON, &body).await;
-        let told: Vec<_> = told.iter().map(|told| format!("{told} by jane options manager ")).collect();
-        assert_eq!((answer.code, server.witness.told()), (code, told), "{path}: {}", answer.body);
+        let records: Vec<_> = records.iter().map(|record| format!("{record} by jane options manager ")).collect();
+        assert_eq!((answer.code, server.witness.take_records()), (code, records), "{path}: {}", answer.body);
     }
 }
 
 #[tokio::test]
-async fn who_joins_the_chain_is_asked_about_what_the_server_writes_for_a_request_unless_that_is_but_a_try() {
-    let server = Watched::start().await;
+async fn admission_sees_quota_charges_except_in_dry_runs() {
+    let server = WitnessedServer::start().await;
     let (quotas, maps) = (format!("{IN}/resourcequotas"), format!("{IN}/configmaps"));
     let hard = json!({"configmaps": "5"});
     server.make(&quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
     let status = json!({"status": {"hard": hard, "used": {"configmaps": "0"}}});
     assert_eq!(server.call(Method::PATCH, &format!("{quotas}/q/status"), MERGE, &status).await.code, 200);
-    server.witness.told();
+    server.witness.take_records();
     let create = "Create configmaps/ n/a - -> ConfigMap(1) by jane options manager ";
     let charge =
         "Update resourcequotas/status n/q ResourceQuota(0) -> ResourceQuota(1) by system:apiserver options manager ";
     let tried = server.call(Method::POST, &format!("{maps}?dryRun=All"), JSON, &config_map("a", "1")).await;
-    assert_eq!((tried.code, server.witness.told()), (201, both(&format!("{create} dry"))), "{}", tried.body);
+    assert_eq!(
+        (tried.code, server.witness.take_records()),
+        (201, admit_and_validate(&format!("{create} dry"))),
+        "{}",
+        tried.body
+    );
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
-    let told = [&both(create)[..1], &both(charge)[..], &both(create)[1..]].concat();
-    // The witness is the last of those who are asked about the object.
-    assert_eq!((made.code, server.witness.told()), (201, told), "{}", made.body);
+    let records =
+        [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
+    // The witness validates the object last.
+    assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }
