@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::support::{CONFIG_MAPS, PATIENCE, call, elsewhere};
+use crate::support::{CONFIG_MAPS, PATIENCE, call, cpu_time_of_other_threads};
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
@@ -133,7 +133,7 @@ async fn a_watch_is_no_request_that_takes_too_long() {
     let mut watch = crate::support::Watch::start(&server, "timeout=1s&timeoutSeconds=600").await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("a config map");
-    assert!(watch.told().await.starts_with("ADDED a "));
+    assert!(watch.next_event().await.starts_with("ADDED a "));
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,10 +194,10 @@ async fn who_asks_for_what_takes_too_long_is_told_in_time_and_nothing_is_written
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy"}, "data": data}).to_string();
     let request = http::Request::post(format!("{CONFIG_MAPS}?timeout=20s")).header("content-type", "application/yaml");
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
-    let (asked, others) = (Instant::now(), elsewhere());
+    let (asked, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
     // Once other threads than this one work, it has begun.
-    while elsewhere().saturating_sub(others) < Duration::from_millis(20) {
+    while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
     }

@@ -81,7 +81,7 @@ async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
     let patched = call(&server, Method::PATCH, &format!("{POLICIES}/d"), labelled).await;
-    assert_eq!(watch.told().await, format!("MODIFIED d {}", version(&patched.body)), "the watch goes on");
+    assert_eq!(watch.next_event().await, format!("MODIFIED d {}", version(&patched.body)), "the watch goes on");
 }
 
 #[tokio::test]

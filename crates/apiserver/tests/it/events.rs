@@ -47,7 +47,7 @@ async fn an_event_goes_an_hour_after_its_last_write_and_watchers_are_told() {
         assert_eq!(names(&server, path).await, ["updated"]);
     }
     for (name, after) in [("old", 1), ("new", 2)] {
-        assert_eq!(watch.told().await, format!("DELETED {name} {}", revision + after));
+        assert_eq!(watch.next_event().await, format!("DELETED {name} {}", revision + after));
     }
     tokio::time::sleep(30 * MINUTE).await;
     assert_eq!(names(&server, EVENTS).await, Vec::<String>::new());

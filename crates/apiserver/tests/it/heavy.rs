@@ -55,9 +55,9 @@ where
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
         assert!(tries.len() < TRIES, "{name}: {tries:?}");
         let (server, work) = begin().await;
-        let before = elsewhere();
+        let before = cpu_time_of_other_threads();
         let longest = longest_between_answers(&server, work).await;
-        tries.push((longest, elsewhere().saturating_sub(before)));
+        tries.push((longest, cpu_time_of_other_threads().saturating_sub(before)));
     }
 }
 
@@ -65,11 +65,11 @@ where
 async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = ()> + Send + 'static) -> Duration {
     assert_ready(server).await;
     let mut longest = Duration::ZERO;
-    let mut answered = spent(ClockId::ThreadCPUTime);
+    let mut answered = cpu_time(ClockId::ThreadCPUTime);
     let work = tokio::spawn(work);
     while !work.is_finished() {
         assert_ready(server).await;
-        let now = spent(ClockId::ThreadCPUTime);
+        let now = cpu_time(ClockId::ThreadCPUTime);
         longest = longest.max(now.saturating_sub(answered));
         answered = now;
     }

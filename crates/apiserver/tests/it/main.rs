@@ -1,4 +1,4 @@
-//! The server as its clients meet it: over real connections, and the program around it.
+//! Tests of the server over real connections, and of the program `pintle-apiserver`.
 
 mod api_services;
 mod audit;

@@ -38,7 +38,7 @@ async fn a_server_becomes_again_what_it_was() {
     assert_eq!(server.restore(&snapshot), 0, "it is as the snapshot has it, but for versions");
 
     for expected in ["MODIFIED changed", "ADDED new", "DELETED changed", "DELETED new", "ADDED changed"] {
-        let told = watch.told().await;
+        let told = watch.next_event().await;
         assert!(told.starts_with(expected), "{expected}: {told}");
     }
 }

@@ -24,9 +24,9 @@ async fn a_watch_from_a_lists_version_sees_every_later_change_once() {
     let created = create_map(&server, "a", json!({})).await;
     let updated = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
     delete(&server, &format!("{CONFIG_MAPS}/a")).await;
-    assert_eq!(watch.told().await, format!("ADDED a {created}"));
-    assert_eq!(watch.told().await, format!("MODIFIED a {updated}"));
-    assert_eq!(watch.told().await, format!("DELETED a {}", updated + 1));
+    assert_eq!(watch.next_event().await, format!("ADDED a {created}"));
+    assert_eq!(watch.next_event().await, format!("MODIFIED a {updated}"));
+    assert_eq!(watch.next_event().await, format!("DELETED a {}", updated + 1));
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn leaving_the_selection_is_a_deletion_of_the_old_content_at_the_new_versi
     create_map(&server, "a", json!({"app": "y"})).await;
     let entered = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "x"}}})).await;
     let left = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "z"}}})).await;
-    assert_eq!(watch.told().await, format!("ADDED a {entered}"));
+    assert_eq!(watch.next_event().await, format!("ADDED a {entered}"));
     let Next::Event(event) = watch.next().await else { panic!("an event") };
     assert_eq!(event["type"], "DELETED");
     assert_eq!(event["object"]["metadata"]["labels"]["app"], "x");
@@ -62,7 +62,7 @@ async fn who_watches_a_node_is_told_of_the_pods_that_come_to_it_and_of_no_others
         assert_eq!(call(&server, Method::PATCH, &format!("{pods}/{name}"), labelled).await.code, 200);
     }
     for expected in ["ADDED c", "ADDED a", "DELETED c", "MODIFIED a"] {
-        let told = watch.told().await;
+        let told = watch.next_event().await;
         assert!(told.starts_with(&format!("{expected} ")), "{expected}: {told}");
     }
 }
@@ -94,7 +94,7 @@ async fn what_is_there_together_goes_out_in_pieces_without_waiting_for_more() {
     expected.push("z".into());
     assert_eq!(names, expected);
     for name in expected {
-        assert!(watch.told().await.starts_with(&format!("ADDED {name} ")), "{name}");
+        assert!(watch.next_event().await.starts_with(&format!("ADDED {name} ")), "{name}");
     }
 }
 
@@ -105,7 +105,7 @@ async fn a_write_that_changes_nothing_is_no_event() {
     let mut watch = Watch::start(&server, &format!("resourceVersion={created}")).await;
     assert_eq!(patch_map(&server, "a", json!({"data": {"k": "v"}})).await, created);
     let changed = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
-    assert_eq!(watch.told().await, format!("MODIFIED a {changed}"));
+    assert_eq!(watch.next_event().await, format!("MODIFIED a {changed}"));
 }
 
 #[tokio::test]
@@ -115,8 +115,8 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let a = create_map(&server, "a", json!({})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = Watch::start(&server, query).await;
-    assert_eq!(watch.told().await, format!("ADDED a {a}"));
-    assert_eq!(watch.told().await, format!("ADDED b {b}"));
+    assert_eq!(watch.next_event().await, format!("ADDED a {a}"));
+    assert_eq!(watch.next_event().await, format!("ADDED b {b}"));
     let Next::Event(mark) = watch.next().await else { panic!("an event") };
     assert_eq!(mark["type"], "BOOKMARK");
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
@@ -207,7 +207,7 @@ async fn a_slow_watcher_is_cut_and_the_others_go_on() {
     let mut last = first;
     for number in 0..40 {
         last = patch_map(&server, "a", json!({"data": {"k": format!("{number}{filler}")}})).await;
-        assert_eq!(quick.told().await, format!("MODIFIED a {last}"));
+        assert_eq!(quick.next_event().await, format!("MODIFIED a {last}"));
     }
     let mut seen = first;
     loop {
