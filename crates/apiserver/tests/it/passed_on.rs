@@ -69,7 +69,7 @@ async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-async fn ask(plan: &Plan, method: Method, path: &str) -> Response<InProcessBody> {
+async fn send_in_process(plan: &Plan, method: Method, path: &str) -> Response<InProcessBody> {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     plan.server().in_process().call(request).await.expect("an answer")
 }
@@ -85,7 +85,7 @@ async fn forwarded_logs_have_no_timeout() {
     let (_live, plan) = plan(LONG, LONG).await;
     let begun = Instant::now();
     for path in [LOG.to_owned(), format!("{LOG}?follow=true")] {
-        let mut answer = ask(&plan, Method::GET, &path).await;
+        let mut answer = send_in_process(&plan, Method::GET, &path).await;
         assert_eq!((answer.status().as_u16(), next(&mut answer).await.expect("a line")), (200, "a line\n".into()));
     }
     assert_eq!(begun.elapsed().as_secs(), 4 * LONG.as_secs());
@@ -96,9 +96,12 @@ async fn forwarded_watch_has_a_timeout_only_for_its_head() {
     let watch = format!("{METRICS}?watch=1");
     let (_live, late) = plan(LONG, Duration::ZERO).await;
     let begun = Instant::now();
-    assert_eq!((ask(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+    assert_eq!(
+        (send_in_process(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()),
+        (504, 60)
+    );
     let (_live, slow) = plan(Duration::ZERO, LONG).await;
-    assert_eq!(next(&mut ask(&slow, Method::GET, &watch).await).await.expect("a line"), "a line\n");
+    assert_eq!(next(&mut send_in_process(&slow, Method::GET, &watch).await).await.expect("a line"), "a line\n");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,10 +109,13 @@ async fn other_forwarded_reads_time_out_as_a_whole() {
     for path in [METRICS.to_owned(), format!("{METRICS}/p?watch=1"), format!("{METRICS}/watch/x")] {
         let (_live, late) = plan(LONG, Duration::ZERO).await;
         let begun = Instant::now();
-        assert_eq!((ask(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+        assert_eq!(
+            (send_in_process(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()),
+            (504, 60)
+        );
         let (_live, endless) = plan(Duration::from_secs(20), Duration::from_secs(20)).await;
         let begun = Instant::now();
-        let mut answer = ask(&endless, Method::GET, &path).await;
+        let mut answer = send_in_process(&endless, Method::GET, &path).await;
         assert_eq!(next(&mut answer).await.expect("a line"), "a line\n");
         let error = next(&mut answer).await.expect_err("the body never ends");
         assert_eq!((error.kind(), begun.elapsed().as_secs()), (io::ErrorKind::TimedOut, 60), "{path}");
