@@ -124,7 +124,8 @@ impl Live {
         }
     }
 
-    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may read more than other users may.
+    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may read more than other users
+    /// may.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
@@ -181,8 +182,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of a write, and the objects that the server's rules for it read. Objects that the plan may not read are treated as
-    /// absent.
+    /// Loads the namespace of a write, and the objects that the server's rules for it read. Objects that the plan may not read are treated
+    /// as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -310,7 +311,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the timeout scope of a forwarded read. Watches and logs last for as long as the client reads. That includes logs without `follow`.
+/// Returns the timeout scope of a forwarded read. Watches and logs last for as long as the client reads. That includes logs without
+/// `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -119,7 +119,8 @@ impl Plan {
     ///
     /// `config` configures the plan's server. [`Controllers::roles`] is ignored because the cluster aggregates its cluster roles itself.
     /// Resource versions continue from those of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads the
-    /// cluster only for members of `system:masters`. Other users only see objects that are already loaded, as far as the loaded roles permit.
+    /// cluster only for members of `system:masters`. Other users only see objects that are already loaded, as far as the loaded roles
+    /// permit.
     ///
     /// # Errors
     ///
@@ -154,8 +155,8 @@ impl Plan {
         &self.server
     }
 
-    /// Returns the changes that the controller would make to the cluster, including the consequences of its writes so far. The changes are in
-    /// the order of the first write to each object.
+    /// Returns the changes that the controller would make to the cluster, including the consequences of its writes so far. The changes are
+    /// in the order of the first write to each object.
     ///
     /// # Cancel safety
     ///

@@ -21,8 +21,8 @@ impl Allowed {
         &self.all
     }
 
-    /// Whether a value is allowed. Matches Go: the value is first converted to the type of the allowed value. So 2.5 is allowed if 2 is, and 97
-    /// if "a" is. Values inside lists and objects are not converted.
+    /// Whether a value is allowed. Matches Go: the value is first converted to the type of the allowed value. So 2.5 is allowed if 2 is,
+    /// and 97 if "a" is. Values inside lists and objects are not converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_converted_to_the_type_of_the_allowed_one() {
+    fn values_are_converted_to_the_allowed_type() {
         let allowed = Allowed::new(&[json!(2), json!(3.5), json!("a"), json!({"a": 2})]);
         for (value, expected) in [
             (json!(2), true),

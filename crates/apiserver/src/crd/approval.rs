@@ -1,5 +1,5 @@
-//! The approval annotation that definitions in groups of the Kubernetes project need. It is the URL of an API review, or the reason why there
-//! was none.
+//! The approval annotation that definitions in groups of the Kubernetes project need. It is the URL of an API review, or the reason why
+//! there was none.
 
 use std::mem::discriminant;
 

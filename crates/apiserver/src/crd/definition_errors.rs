@@ -1,5 +1,5 @@
-//! Validates definitions. An error that is the same in all versions is reported once. Its path is then the one that older versions of the API
-//! had for all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
+//! Validates definitions. An error that is the same in all versions is reported once. Its path is then the one that older versions of the
+//! API had for all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
 
 mod branches;
 mod default_values;

@@ -91,8 +91,8 @@ fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
     TranslatorBuilder::new().build().translate(pattern, ast).map_err(|error| error.to_string())
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains every repetition separately, and thousands of characters for each Unicode
-/// class.
+/// Estimates the cost of compiling a pattern. An automaton contains every repetition separately, and thousands of characters for each
+/// Unicode class.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {

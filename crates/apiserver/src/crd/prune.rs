@@ -9,8 +9,8 @@ use pintle_store::{METADATA, OBJECT};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource. Returns their paths, up to a total size: first those in the object's metadata, last those in
-/// embedded metadata, each group sorted.
+/// Removes unknown fields from a custom resource. Returns their paths, up to a total size: first those in the object's metadata, last those
+/// in embedded metadata, each group sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);

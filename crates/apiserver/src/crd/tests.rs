@@ -256,7 +256,7 @@ fn other_versions_contain_only_fields_known_to_both() {
 }
 
 #[test]
-fn defaults_come_from_the_version_the_object_was_written_in() {
+fn defaults_come_from_the_version_of_the_last_write() {
     let mut definition = definition(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
     let spec =
         json!({"type": "object", "properties": {"a": {"type": "string"}, "c": {"type": "string", "default": "x"}}});

@@ -34,8 +34,8 @@ pub(super) fn validate_within(
     check.errors
 }
 
-/// The maximum number of steps. A step validates one value against one part of a schema, or a piece of a text, or writes a piece of an error.
-/// Branches multiply the steps: without a limit, a schema and an object of legal sizes can take hours.
+/// The maximum number of steps. A step validates one value against one part of a schema, or a piece of a text, or writes a piece of an
+/// error. Branches multiply the steps: without a limit, a schema and an object of legal sizes can take hours.
 pub(super) const MOST_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
@@ -149,8 +149,8 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the errors of the branch that got furthest (the first of several). Only these errors are kept
-    /// in memory.
+    /// Returns the number of matching branches, and the errors of the branch that got furthest (the first of several). Only these errors
+    /// are kept in memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],

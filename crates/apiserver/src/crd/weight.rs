@@ -10,8 +10,8 @@ const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of one value of a body, on top of its own bytes. It assumes that the value is at the most expensive place of the
-/// schema, because all values of a body may be there.
+/// Returns the maximum cost of one value of a body, on top of its own bytes. It assumes that the value is at the most expensive place of
+/// the schema, because all values of a body may be there.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

@@ -20,8 +20,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. They are created on request, on a blocking thread because it takes a while. At most one OpenAPI document and one
-/// discovery document are created at a time.
+/// The documents of a server. They are created on request, on a blocking thread because it takes a while. At most one OpenAPI document and
+/// one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,

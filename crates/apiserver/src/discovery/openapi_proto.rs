@@ -1,4 +1,5 @@
-//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages; one encoder uses them.
+//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages; one encoder uses
+//! them.
 
 mod backwards;
 #[cfg(test)]
@@ -28,8 +29,8 @@ enum ProtoShape {
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message: name, field number and shape of each member of an object. The first match counts. A name that ends with a star matches all members
-/// with this prefix. Each of them is encoded as a message of its name and its value.
+/// A message: name, field number and shape of each member of an object. The first match counts. A name that ends with a star matches all
+/// members with this prefix. Each of them is encoded as a message of its name and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }

@@ -126,7 +126,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts the schema of a definition. A kind that preserves unknown fields gets no properties, because kubectl would reject all other fields.
+/// Converts the schema of a definition. A kind that preserves unknown fields gets no properties, because kubectl would reject all other
+/// fields.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -140,8 +141,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. Also removes the type and the parts of schemas that are nullable or preserve
-/// unknown fields, because clients of version 2 would reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. Also removes the type and the parts of schemas that are nullable or
+/// preserve unknown fields, because clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

@@ -75,7 +75,7 @@ fn groups_have_kube_apiserver_order_and_a_preferred_version() {
 }
 
 #[test]
-fn aggregated_discovery_omits_group_and_version_of_built_in_kinds() {
+fn aggregated_discovery_omits_versions_of_built_in_kinds() {
     let core = aggregated(&Kinds::builtin(), true);
     assert_eq!(core["items"][0]["metadata"], json!({}));
     let resources = core["items"][0]["versions"][0]["resources"].as_array().expect("resources");

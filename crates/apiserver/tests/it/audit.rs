@@ -118,7 +118,7 @@ async fn commits_after_a_term_are_found_for_earlier_requests() {
 }
 
 #[tokio::test]
-async fn lost_responses_count_as_writes_and_no_ops_do_not() {
+async fn lost_responses_count_as_writes_but_no_ops_not() {
     let server = server().await;
     server.faults().add(Rule::new(Fault::LoseAnswer(Answer::new(500))));
     assert_eq!(post(&server, Full::new(map("a"))).await, 500);

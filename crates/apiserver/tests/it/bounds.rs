@@ -1,5 +1,5 @@
-//! Requests of legal size whose outcome would take gigabytes without a limit: long names that are repeated in thousands of errors, defaults that
-//! are filled into thousands of items, rules that combine all verbs with all resources. Responses and results must be bounded.
+//! Requests of legal size whose outcome would take gigabytes without a limit: long names that are repeated in thousands of errors, defaults
+//! that are filled into thousands of items, rules that combine all verbs with all resources. Responses and results must be bounded.
 
 use http::{Method, Request};
 use http_body_util::Full;

@@ -50,7 +50,7 @@ async fn claim_without_a_class_gets_the_newest_default() {
 }
 
 #[tokio::test]
-async fn claim_grows_only_if_bound_and_its_class_allows_it() {
+async fn claim_grows_only_if_bound_and_class_allows() {
     let server = server().await;
     class(&server, "grows", false, json!(true)).await;
     class(&server, "stays", false, json!(false)).await;
@@ -123,7 +123,7 @@ async fn ip_addresses_need_a_canonical_name_and_a_parent() {
 }
 
 #[tokio::test]
-async fn pod_gets_the_region_and_zone_labels_of_its_node() {
+async fn pod_gets_region_and_zone_labels_of_its_node() {
     let server = server().await;
     let zone = "topology.kubernetes.io/zone";
     let labels = json!({(zone): "z", "topology.kubernetes.io/region": "r", "topology.kubernetes.io/rack": "k"});

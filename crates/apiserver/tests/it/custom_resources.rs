@@ -131,7 +131,7 @@ async fn redefine(server: &ApiServer, members: Json) {
 }
 
 #[tokio::test]
-async fn old_duplicates_may_stay_but_an_invalid_version_may_not() {
+async fn old_duplicates_may_stay_but_invalid_versions_may_not() {
     let server = server().await;
     let list = |more: Json| {
         let mut list = json!({"type": "array", "items": {"type": "string"}});

@@ -44,7 +44,7 @@ async fn names(server: &ApiServer, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn definition_in_a_built_in_group_does_not_affect_built_in_kinds() {
+async fn definitions_do_not_affect_built_in_kinds() {
     let server = server().await;
     let policy = json!({"metadata": {"name": "d"}, "spec": {"podSelector": {}}});
     let built_in = call(&server, Method::POST, POLICIES, policy).await;
@@ -53,8 +53,8 @@ async fn definition_in_a_built_in_group_does_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind, in the built-in version and in another one. The second adds a kind to the built-in
-    // version.
+    // The first definition has the name of a built-in kind, in the built-in version and in another one. The second adds a kind to the
+    // built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -123,7 +123,7 @@ async fn objects_too_large_for_etcd_are_rejected() {
 }
 
 #[tokio::test]
-async fn custom_kinds_do_not_get_rules_of_built_in_namesakes() {
+async fn custom_kinds_do_not_inherit_built_in_rules() {
     let server = server().await;
     let mut nodes = definition("example.com", "nodes", "Node", &["v1"]);
     nodes["spec"]["versions"][0]["subresources"] = json!({"status": {}});

@@ -1,5 +1,5 @@
-//! Sends random bodies, patches, schemas, selectors and headers. Each must get a response, and the server must survive. Its threads have the default
-//! stack of two MiB, so that unbounded recursion ends the test.
+//! Sends random bodies, patches, schemas, selectors and headers. Each must get a response, and the server must survive. Its threads have
+//! the default stack of two MiB, so that unbounded recursion ends the test.
 
 use std::io::Write as _;
 

@@ -67,7 +67,7 @@ fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
 }
 
 #[tokio::test]
-async fn foreground_deletion_deletes_dependents_that_do_not_block_their_owner() {
+async fn foreground_deletion_deletes_non_blocking_dependents_too() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
     for (name, blocks) in [("blocks", true), ("does-not", false)] {

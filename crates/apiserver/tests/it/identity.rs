@@ -204,7 +204,7 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
 }
 
 #[tokio::test]
-async fn impersonation_headers_may_have_any_order_but_need_a_user() {
+async fn impersonation_headers_need_a_user_in_any_order() {
     let server = server().await;
     let (user, group) = (("impersonate-user", "x"), ("impersonate-group", "g"));
     for headers in [[user, group], [group, user]] {

@@ -70,7 +70,7 @@ fn large() -> Json {
 }
 
 #[tokio::test]
-async fn managed_fields_are_dropped_if_only_they_exceed_the_limit() {
+async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     let server = server().await;
     create(&server, CONFIG_MAPS, json!({"metadata": {"name": "made"}, "data": large()})).await;
     for (name, method) in [("put", Method::PUT), ("patched", Method::PATCH)] {

@@ -75,7 +75,7 @@ fn deep_path(depth: usize) -> String {
 
 /// The server runs on worker threads with a stack of 2 MiB, as in the program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn json_patch_result_is_limited_to_the_depth_of_a_body() {
+async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});

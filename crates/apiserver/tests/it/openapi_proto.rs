@@ -127,7 +127,7 @@ fn widget() -> Json {
 }
 
 #[tokio::test]
-async fn openapi_v3_protobuf_has_paths_and_schemas_of_a_version() {
+async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
     let server = server_with(widget()).await;
     for (path, schema, collection, gvk) in [
         (
@@ -185,7 +185,7 @@ async fn openapi_v3_protobuf_has_paths_and_schemas_of_a_version() {
 }
 
 #[tokio::test]
-async fn openapi_v2_protobuf_has_paths_and_definitions_of_all_kinds() {
+async fn openapi_v2_protobuf_has_all_paths_and_definitions() {
     let server = server_with(widget()).await;
     let (json, proto) = both(&server, "/openapi/v2", V2).await;
     assert_eq!(texts(&proto, &[1]), ["2.0"]);

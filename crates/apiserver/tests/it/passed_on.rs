@@ -123,7 +123,7 @@ async fn other_forwarded_reads_time_out_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_of_reads_are_ignored_and_review_bodies_time_out() {
+async fn read_bodies_are_ignored_and_review_bodies_time_out() {
     let (_live, plan) = plan(Duration::ZERO, Duration::ZERO).await;
     let call = |method: Method, path: &str| {
         let never = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());

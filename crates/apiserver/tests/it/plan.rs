@@ -80,7 +80,7 @@ async fn unwritten_objects_read_as_in_the_cluster() {
 }
 
 #[tokio::test]
-async fn writes_stay_in_the_plan_and_are_listed_in_order() {
+async fn writes_stay_in_the_plan_in_order() {
     let manifests = [map("a", json!({"k": "v", "old": "1"})), map("b", json!({})), map("c", json!({}))];
     let (live, plan) = start_plan(&manifests.map(|map| map.to_string()).join("\n---\n")).await;
     let server = plan.server();
@@ -212,7 +212,7 @@ async fn deleting_an_owner_deletes_its_loaded_dependents() {
 }
 
 #[tokio::test]
-async fn binding_a_pod_loads_the_topology_labels_of_its_node() {
+async fn binding_a_pod_loads_topology_labels_of_its_node() {
     let labels = json!({"topology.kubernetes.io/zone": "z"});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}});
     let (_live, plan) = start_plan(&node.to_string()).await;

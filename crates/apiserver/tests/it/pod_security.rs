@@ -133,7 +133,7 @@ async fn audit_annotations_have_enforced_policy_and_violations() {
 }
 
 #[tokio::test]
-async fn pod_updates_are_checked_only_for_new_images_or_containers() {
+async fn pod_updates_are_checked_when_images_or_containers_change() {
     let server = server(json!({})).await;
     assert_eq!(call(&server, Method::POST, PODS, pod("p", json!({"hostIPC": true}))).await.code, 201);
     label(&server, json!({"enforce": "baseline"})).await;

@@ -1,5 +1,5 @@
-//! Proxies of pods, services and nodes, and the deprecated `watch` and `proxy` path prefixes. The responses match a kube-apiserver whose backends
-//! do not listen.
+//! Proxies of pods, services and nodes, and the deprecated `watch` and `proxy` path prefixes. The responses match a kube-apiserver whose
+//! backends do not listen.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};

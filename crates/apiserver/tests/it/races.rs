@@ -59,7 +59,7 @@ async fn concurrent_services_get_distinct_addresses_and_ports() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_many_services_gets_a_requested_address_or_port() {
+async fn requested_address_or_port_goes_to_one_service() {
     for spec in [json!({"clusterIP": "10.0.0.77"}), json!({"ports": [{"port": 80, "nodePort": 30777}]})] {
         let server = server().await;
         let make = |number| post(server.clone(), SERVICES, service(&format!("s{number}"), spec.clone()));

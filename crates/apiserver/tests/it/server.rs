@@ -246,7 +246,7 @@ async fn probability_of_a_fault_rule_is_independent_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stale_fault_serves_old_state_to_reads_that_allow_it() {
+async fn stale_fault_affects_reads_that_allow_old_state() {
     let server = server().await;
     let then = create_map(&server, "old", json!({})).await;
     let now = create_map(&server, "new", json!({})).await;

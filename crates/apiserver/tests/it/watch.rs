@@ -16,7 +16,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn watch_from_a_list_version_gets_each_later_change_once() {
+async fn watch_from_list_version_gets_each_change_once() {
     let server = server().await;
     create_map(&server, "before", json!({})).await;
     let listed = version(&get(&server, CONFIG_MAPS).await.body);

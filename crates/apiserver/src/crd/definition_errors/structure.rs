@@ -12,7 +12,8 @@ use crate::validate::{FieldError, FieldErrors};
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 /// Members that a schema must not have.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// Limits for the keys of a list map, and for the length of their defaults. All keys of each item are compared. kube-apiserver has no limits.
+/// Limits for the keys of a list map, and for the length of their defaults. All keys of each item are compared. kube-apiserver has no
+/// limits.
 const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 

@@ -108,7 +108,7 @@ fn types_of_kind_api_version_and_metadata_are_fixed() {
 }
 
 #[test]
-fn branches_allow_only_the_types_of_an_int_or_string() {
+fn types_in_branches_are_rejected_except_int_or_string() {
     let (either, other) =
         (json!([{"type": "integer"}, {"type": "string"}]), json!([{"type": "string"}, {"type": "integer"}]));
     let at = |path: &str| format!("s.properties[a].{path}.type: Forbidden: must be empty to be structural");

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents of all kinds do not count, because they take longest to create.
-/// Beyond the limit only tags are kept, and documents are created again on request.
+/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents of all kinds do not count, because they take longest to
+/// create. Beyond the limit only tags are kept, and documents are created again on request.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The cache. The cost of a lookup or insertion does not depend on the number of documents.

@@ -53,8 +53,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition with the schemas that its extensions imply, for clients that do not know the extensions. The recursion is
-/// bounded because the nesting of stored objects is.
+/// Returns the schema of a definition with the schemas that its extensions imply, for clients that do not know the extensions. The
+/// recursion is bounded because the nesting of stored objects is.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

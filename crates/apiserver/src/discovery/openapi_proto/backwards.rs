@@ -1,5 +1,5 @@
-//! Writes protobuf from the end to the start. The length of a message precedes it, but is only known after the message is written. Writing backwards
-//! avoids moving bytes, however deep messages nest.
+//! Writes protobuf from the end to the start. The length of a message precedes it, but is only known after the message is written. Writing
+//! backwards avoids moving bytes, however deep messages nest.
 
 /// The output so far, in reverse order of bytes.
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 3, except parts that the server's documents never contain: servers, security, callbacks, links, headers and named
-//! examples.
+//! The messages of OpenAPI 3, except parts that the server's documents never contain: servers, security, callbacks, links, headers and
+//! named examples.
 
 use pintle_json::Json;
 
