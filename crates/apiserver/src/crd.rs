@@ -1,7 +1,8 @@
 //! Custom resource definitions and the kinds that they define.
 //!
-//! [`settle`] is the naming and the establishing controller of kube-apiserver: it accepts names and establishes definitions. [`kinds`]
-//! turns an established definition into [`Kind`]s. Their strategy prunes, defaults and validates objects with the definition's schema.
+//! [`settle`] implements the naming and the establishing controller of kube-apiserver: it accepts names and establishes definitions.
+//! [`kinds`] turns an established definition into [`Kind`]s. Their strategy prunes, defaults and validates objects with the definition's
+//! schema.
 
 mod allowed;
 mod approval;

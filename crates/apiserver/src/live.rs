@@ -2,11 +2,11 @@
 //!
 //! Before a request is served, the objects that it needs are loaded from the upstream cluster:
 //!
-//! - A single object is read again for each request.
+//! - A single object is read again for each request, unless its collection is watched.
 //! - A collection is loaded whole by the first list, watch or create, and then watched.
 //! - Requests that this server cannot answer itself (discovery, aggregated APIs, logs, access reviews) are forwarded.
 //!
-//! Nothing is ever written to the upstream cluster. Requests of users who are not administrators here cause no upstream requests.
+//! Nothing is ever written to the upstream cluster. Only requests of this server's administrators cause upstream requests.
 
 mod follow;
 mod forward;
@@ -124,8 +124,8 @@ impl Live {
         }
     }
 
-    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may read more than other users
-    /// may.
+    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may have more rights than the
+    /// user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);

@@ -34,7 +34,7 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Reads
 ///
-/// - A GET reads the object from the cluster each time, until the object is written in the plan.
+/// - A GET reads the object from the cluster each time, until the object is written in the plan or its collection is watched.
 /// - The first list, watch or create in a collection (a namespace, or all namespaces) lists this collection in the cluster. From then on
 ///   the plan watches it. So a list shows the current state of the cluster, except for the objects written in the plan. A create needs the
 ///   right to list.

@@ -14,7 +14,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the annotation.
 enum Approval<'a> {
     Missing,
-    /// Neither a URL nor a reason.
+    /// The value is not a URL and not a reason.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),

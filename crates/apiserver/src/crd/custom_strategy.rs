@@ -240,9 +240,9 @@ impl Strategy for Custom {
         let ruled = match part {
             Subresource::Status => {
                 let schema = self.schema().properties.get("status");
-                schema.and_then(|schema| schema.ruled(object.get("status")?, FieldPath::Start("status")))
+                schema.and_then(|schema| schema.first_rule_path(object.get("status")?, FieldPath::Start("status")))
             }
-            _ => self.schema().ruled(object, FieldPath::Start("")),
+            _ => self.schema().first_rule_path(object, FieldPath::Start("")),
         };
         ruled
             .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))

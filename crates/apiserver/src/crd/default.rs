@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are neither nullable nor have a default. This applies to all decoded objects except the configuration of an
+/// Drops nulls in fields that are not nullable and have no default. This applies to all decoded objects except the configuration of an
 /// apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {

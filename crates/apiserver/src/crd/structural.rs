@@ -120,7 +120,7 @@ impl Structural {
     }
 
     /// Returns the path of the first part of a value that has CEL rules.
-    pub(crate) fn ruled(&self, value: &Json, path: FieldPath<'_>) -> Option<String> {
+    pub(crate) fn first_rule_path(&self, value: &Json, path: FieldPath<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {
             return None;
         }
@@ -130,11 +130,11 @@ impl Structural {
         }
         match value {
             Json::Object(members) => {
-                members.iter().find_map(|(name, value)| self.member(name)?.ruled(value, path.member(name)))
+                members.iter().find_map(|(name, value)| self.member(name)?.first_rule_path(value, path.member(name)))
             }
             Json::Array(items) => {
                 let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
-                items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, path.item(at)))
+                items.iter().enumerate().find_map(|(at, item)| schema.first_rule_path(item, path.item(at)))
             }
             _ => None,
         }

@@ -339,18 +339,18 @@ impl Validation {
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();
-        doubles(schema, value, FieldPath::Start(path), &mut errors);
+        collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
     // If the old value has duplicates, all duplicates are allowed.
     if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
-fn doubles(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
+fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     match value {
         Json::Array(items) => {
             match schema.list_type.as_str() {
-                "map" => double_keys(schema, items, path, errors),
+                "map" => duplicate_keys(schema, items, path, errors),
                 "set" => {
                     for at in second_occurrences(items.iter()) {
                         errors.tell(|| FieldError::duplicate(path.item(at), &items[at]));
@@ -360,14 +360,14 @@ fn doubles(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut 
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    doubles(schema, item, path.item(at), errors);
+                    collect_duplicates(schema, item, path.item(at), errors);
                 }
             }
         }
         Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    doubles(schema, member, path.member(name), errors);
+                    collect_duplicates(schema, member, path.member(name), errors);
                 }
             }
         }
@@ -376,7 +376,7 @@ fn doubles(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut 
 }
 
 /// An item may be null, which counts as an item without keys.
-fn double_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
+fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
         return errors.tell(|| FieldError::invalid(path.item(at), &items[at], why));

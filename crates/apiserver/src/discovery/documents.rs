@@ -69,7 +69,7 @@ pub(crate) enum Listing {
     Paths,
 }
 
-/// A document as it is sent.
+/// The bytes and the tag of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// The ETag. It identifies the content, and is the same in each form.

@@ -63,7 +63,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
                 // kube-apiserver writes the kind of the custom resource for all of its paths.
-                gvk: if is_caught(kind) { whole.gvk } else { gvk(other) },
+                gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
         }
@@ -115,7 +115,7 @@ impl PathItem<'_> {
     }
 
     fn operation(&self, verb: Verb) -> Json {
-        let caught = is_caught(self.kind);
+        let catch_all = is_catch_all(self.kind);
         let response = match verb {
             List | Verb::Watch => list_schema_name(self.kind),
             Delete if self.kind.conduct.answers_deleted => self.schema.clone(),
@@ -125,11 +125,11 @@ impl PathItem<'_> {
         let further: &[(&str, &str)] = match verb {
             Create => &[("201", "Created"), ("202", "Accepted")],
             Update => &[("201", "Created")],
-            Patch if !caught => &[("201", "Created")],
+            Patch if !catch_all => &[("201", "Created")],
             Delete => &[("202", "Accepted")],
             _ => &[],
         };
-        let content = contents(&media_types(caught, Some(verb)), &response);
+        let content = contents(&media_types(catch_all, Some(verb)), &response);
         let codes = [("200", "OK")].iter().chain(further);
         let mut responses: Map = codes
             .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": content.clone()})))
@@ -156,8 +156,8 @@ impl PathItem<'_> {
 
     /// Returns the request body of an operation.
     fn body(&self, verb: Verb) -> Option<Json> {
-        let caught = is_caught(self.kind);
-        let any = if caught { media_types(caught, None) } else { vec!["*/*"] };
+        let catch_all = is_catch_all(self.kind);
+        let any = if catch_all { media_types(catch_all, None) } else { vec!["*/*"] };
         match verb {
             Create | Update => Some(json!({"content": contents(&any, &self.schema), "required": true})),
             Patch => {
@@ -165,7 +165,7 @@ impl PathItem<'_> {
                 let types: Vec<_> = PATCHES.iter().filter(takes).copied().collect();
                 Some(json!({"content": contents(&types, PATCH_SCHEMA), "required": true}))
             }
-            DeleteCollection if caught => None,
+            DeleteCollection if catch_all => None,
             Delete | DeleteCollection => Some(json!({"content": contents(&any, DELETE_OPTIONS_SCHEMA)})),
             Get | List | Verb::Watch => None,
         }
@@ -190,7 +190,7 @@ impl PathItem<'_> {
             format!("{} of ", self.subresource.name())
         };
         match verb {
-            List | Verb::Watch if is_caught(self.kind) => format!("list objects of kind {kind}"),
+            List | Verb::Watch if is_catch_all(self.kind) => format!("list objects of kind {kind}"),
             List | Verb::Watch => format!("list or watch objects of kind {kind}"),
             Create | Delete => format!("{} {subresource}{}{kind}", word(verb), article(kind)),
             DeleteCollection => format!("delete collection of {kind}"),
@@ -201,12 +201,12 @@ impl PathItem<'_> {
 
     /// Returns the query parameters of an operation.
     fn queries(&self, verb: Verb) -> Vec<Json> {
-        let caught = is_caught(self.kind);
+        let catch_all = is_catch_all(self.kind);
         let mut names: Vec<(&str, &str)> = match verb {
-            Get if caught => vec![("resourceVersion", "string")],
+            Get if catch_all => vec![("resourceVersion", "string")],
             Get => Vec::new(),
             List | Verb::Watch => LIST_OPTIONS.into(),
-            DeleteCollection if caught => LIST_OPTIONS.into(),
+            DeleteCollection if catch_all => LIST_OPTIONS.into(),
             DeleteCollection => {
                 let watches = |name: &str| matches!(name, "allowWatchBookmarks" | "watch");
                 LIST_OPTIONS.iter().filter(|(name, _)| !watches(name)).chain(DELETE_OPTIONS).copied().collect()
@@ -272,19 +272,19 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Whether a kind has no routes of its own, as custom resources.
-fn is_caught(kind: &Kind) -> bool {
+/// Whether a kind has no routes of its own. Custom resources are served by a catch-all route.
+fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of objects for an operation. `caught` says that the kind has no routes of its own.
-fn media_types(caught: bool, verb: Option<Verb>) -> Vec<&'static str> {
+/// Returns the media types of objects for an operation. `catch_all` says that the kind has no routes of its own.
+fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
-    let watched = !caught && verb == Some(List);
+    let watched = !catch_all && verb == Some(List);
     if watched {
         forms.push("application/json;stream=watch");
     }
-    if !caught {
+    if !catch_all {
         forms.push("application/vnd.kubernetes.protobuf");
     }
     if watched {

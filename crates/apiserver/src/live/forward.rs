@@ -15,7 +15,7 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::{Incoming, ResponseBody};
 
-/// The request headers that are forwarded, in addition to the impersonation headers. Credentials are not: the upstream client adds its own.
+/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its own credentials.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 

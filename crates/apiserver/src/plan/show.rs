@@ -34,11 +34,12 @@ pub struct PlannedChange {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object: all of its fields. For a deletion: only the fields that were written before it.
+    /// The fields that would change. For a new object: all of its fields. For a deletion: none, except changed fields of an object that its
+    /// finalizers still keep.
     pub fields: Vec<PlannedField>,
     /// The finalizers that the deletion would wait for.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. If so, the controller would see another object.
+    /// Whether the object has changed in the cluster since the plan first wrote it. If so, the controller would see a different state.
     pub moved: bool,
 }
 

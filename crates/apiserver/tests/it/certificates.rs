@@ -145,7 +145,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // An update that changes neither certificate nor conditions needs no right on the signer.
+    // An update needs the right on the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }

@@ -41,7 +41,7 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
 }
 
 /// Asserts that the work is done on other threads. The server shares this thread. Compares the CPU time that this thread spends between two
-/// responses with the CPU time of the other threads. So neither the load nor the speed of the machine matters.
+/// responses with the CPU time of the other threads. So the load and the speed of the machine do not matter.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
