@@ -87,8 +87,8 @@ fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
 }
 
 /// Never returns 0, which means "no hash".
-fn hash(of: &impl Hash) -> u64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish().max(1)
 }

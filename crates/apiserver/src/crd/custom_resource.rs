@@ -87,8 +87,8 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
 
 /// Returns the warning for requests with a deprecated version.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
-    let is = |version: &Json, key: &str| version[key] == true;
-    if !is(version, "deprecated") {
+    let flag = |version: &Json, key: &str| version[key] == true;
+    if !flag(version, "deprecated") {
         return None;
     }
     if let Some(text) = version["deprecationWarning"].as_str() {
@@ -98,7 +98,7 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     let name = version.text("/name");
     let mut better: Vec<&str> = definition
         .list("/spec/versions")
-        .filter(|other| is(other, "served") && !is(other, "deprecated"))
+        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
         .map(|other| other.text("/name"))
         .filter(|other| compare_versions(other, name).is_lt())
         .collect();

@@ -52,8 +52,8 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
         Json::Object(members) => {
             for (name, schema) in schema.defaulted() {
                 let Some(default) = &schema.default else { continue };
-                let there = |member: &Json| !member.is_null() || takes_null(schema);
-                if !members.get(name).is_some_and(there) {
+                let is_present = |member: &Json| !member.is_null() || takes_null(schema);
+                if !members.get(name).is_some_and(is_present) {
                     *left = left.saturating_sub(name.len() + weight::of_value(default));
                     members.insert(name.clone(), default.clone());
                 }

@@ -65,8 +65,8 @@ impl DefinitionNames {
 /// Names in `taken`, which are accepted for other definitions of the group, are conflicts. `now` is the transition time of changed
 /// conditions, in the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
-    let nothing = Taken::default();
-    let taken = if has_its_names(definition) { &nothing } else { taken };
+    let none = Taken::default();
+    let taken = if has_its_names(definition) { &none } else { taken };
     let mut settled = definition.clone();
     accept(&mut settled, taken, now).then_some(settled)
 }

@@ -145,9 +145,9 @@ fn value(schema: &Structural, value: &mut Json, path: FieldPath<'_>, removed: &m
                 }
             } else if !schema.preserve_unknown {
                 // Without a schema for items, all of their fields are unknown.
-                let nothing = Structural::default();
+                let empty = Structural::default();
                 for (at, item) in items.iter_mut().enumerate() {
-                    self::value(&nothing, item, path.item(at), removed);
+                    self::value(&empty, item, path.item(at), removed);
                 }
             }
         }
@@ -205,8 +205,8 @@ fn value_is_pruned(schema: &Structural, value: &Json) -> bool {
         Json::Array(items) => match &schema.items {
             Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
             None => {
-                let nothing = Structural::default();
-                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&nothing, item))
+                let empty = Structural::default();
+                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&empty, item))
             }
         },
         _ => true,

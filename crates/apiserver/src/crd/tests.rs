@@ -125,7 +125,7 @@ fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
 
 #[test]
 fn values_are_validated_against_their_schema() {
-    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
+    let with_field = |field: Json| json!({"type": "object", "properties": {"x": field}});
     let list = json!({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]},
                       "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
     for (schema, x, expected) in [
@@ -199,7 +199,7 @@ fn values_are_validated_against_their_schema() {
             vec!["Required spec.x.apiVersion", "Invalid spec.x.kind"],
         ),
     ] {
-        check_errors(of(schema), json!({"x": x}), &expected);
+        check_errors(with_field(schema), json!({"x": x}), &expected);
     }
 }
 
@@ -303,45 +303,47 @@ fn check_definition(spec: Json, expected: &[&str]) {
 
 #[test]
 fn definition_schemas_must_be_valid_and_structural() {
-    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
+    let with_field = |field: Json| json!({"type": "object", "properties": {"x": field}});
     for (schema, expected) in [
-        (of(json!({"type": "string"})), vec![]),
+        (with_field(json!({"type": "string"})), vec![]),
         (json!({}), vec!["Required ~.type"]),
-        (of(json!({"minimum": 1})), vec!["Required ~.properties[x].type"]),
-        (of(json!({"type": "int"})), vec!["NotSupported ~.properties[x].type"]),
-        (of(json!({"type": "array"})), vec!["Required ~.properties[x].items"]),
-        (of(json!({"type": "array", "items": {}})), vec!["Required ~.properties[x].items.type"]),
-        (of(json!({"$ref": "#/a", "type": "string"})), vec!["Forbidden ~.properties[x].$ref"]),
-        (of(json!({"type": "string", "pattern": "["})), vec!["Invalid ~.properties[x].pattern"]),
+        (with_field(json!({"minimum": 1})), vec!["Required ~.properties[x].type"]),
+        (with_field(json!({"type": "int"})), vec!["NotSupported ~.properties[x].type"]),
+        (with_field(json!({"type": "array"})), vec!["Required ~.properties[x].items"]),
+        (with_field(json!({"type": "array", "items": {}})), vec!["Required ~.properties[x].items.type"]),
+        (with_field(json!({"$ref": "#/a", "type": "string"})), vec!["Forbidden ~.properties[x].$ref"]),
+        (with_field(json!({"type": "string", "pattern": "["})), vec!["Invalid ~.properties[x].pattern"]),
         (
-            of(json!({"type": "string", "anyOf": [{"type": "string", "default": "x"}]})),
+            with_field(json!({"type": "string", "anyOf": [{"type": "string", "default": "x"}]})),
             vec!["Forbidden ~.properties[x].anyOf[0].default", "Forbidden ~.properties[x].anyOf[0].type"],
         ),
-        (of(json!({"type": "integer", "default": "one"})), vec!["TypeInvalid ~.properties[x].default"]),
+        (with_field(json!({"type": "integer", "default": "one"})), vec!["TypeInvalid ~.properties[x].default"]),
         (
-            of(json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "default": {}})),
+            with_field(
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "default": {}}),
+            ),
             vec!["Required ~.properties[x].default.a"],
         ),
-        (of(json!({"type": "object", "default": {"b": 1}})), vec!["Invalid ~.properties[x].default"]),
+        (with_field(json!({"type": "object", "default": {"b": 1}})), vec!["Invalid ~.properties[x].default"]),
         (
-            of(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})),
+            with_field(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})),
             vec!["NotSupported ~.properties[x].x-kubernetes-list-type"],
         ),
         (
-            of(json!({"type": "string", "x-kubernetes-list-type": "bag"})),
+            with_field(json!({"type": "string", "x-kubernetes-list-type": "bag"})),
             vec!["Invalid ~.properties[x].type", "NotSupported ~.properties[x].x-kubernetes-list-type"],
         ),
         (
-            of(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
+            with_field(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
             vec!["Forbidden ~.properties[x].not.x-kubernetes-map-type", "Required ~.properties[x].not.type"],
         ),
-        (of(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
+        (with_field(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
         (
-            of(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
+            with_field(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
             vec!["Invalid ~.properties[x].default"],
         ),
         (
-            of(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
+            with_field(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
             vec!["Required ~.properties[x].properties", "Invalid ~.properties[x].type"],
         ),
     ] {
@@ -464,12 +466,12 @@ proptest! {
 
 #[test]
 fn schema_weight_is_the_maximum_cost_of_one_value() {
-    let of = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
+    let weight = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
     let words = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("w{at}"))).collect() };
     let plain = |at: usize| (format!("p{at}"), json!({"type": "string", "enum": ["a", "b"], "description": "d"}));
     let many = json!({"type": "object", "properties": (0..1_000).map(plain).collect::<pintle_json::Map>()});
     const LIGHT: usize = 4 << 10;
-    assert!(of(many) < LIGHT, "a value has only one place");
+    assert!(weight(many) < LIGHT, "a value has only one place");
     let branches: Json = (0..20).map(|at| json!({"minimum": at})).collect();
     for heavy in [
         json!({"type": "array", "items": {"type": "integer", "anyOf": branches}}),
@@ -481,6 +483,6 @@ fn schema_weight_is_the_maximum_cost_of_one_value() {
         }}}),
         json!({"type": "string", "pattern": r"\pL{99}"}),
     ] {
-        assert!(of(heavy.clone()) > 8 * LIGHT, "{heavy}");
+        assert!(weight(heavy.clone()) > 8 * LIGHT, "{heavy}");
     }
 }

@@ -113,7 +113,7 @@ async fn stateful_set_with_an_explicit_strategy_gets_no_partition() {
 }
 
 #[tokio::test]
-async fn job_without_labels_takes_those_of_its_template() {
+async fn job_labels_default_to_those_of_its_template() {
     let server = server().await;
     let job = |name: &str, labels: Json| {
         let template = json!({

@@ -52,8 +52,8 @@ async fn events_expire_an_hour_after_their_last_write() {
     tokio::time::sleep(30 * MINUTE).await;
     assert_eq!(names(&server, EVENTS).await, Vec::<String>::new());
     assert_eq!(get(&server, &format!("{CONFIG_MAPS}/m")).await.code, 200, "only events expire");
-    let gone: Json = get(&server, &format!("{EVENTS}/updated")).await.body;
-    assert_eq!(gone["code"], 404);
+    let expired: Json = get(&server, &format!("{EVENTS}/updated")).await.body;
+    assert_eq!(expired["code"], 404);
 }
 
 #[tokio::test]

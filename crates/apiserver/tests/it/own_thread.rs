@@ -152,9 +152,9 @@ fn dropping_the_server_inside_a_runtime_ends_open_watches() {
     let end = runtime.block_on(watch.frame()).expect("an end that is an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
     drop(runtime);
-    let gone = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while TcpStream::connect(address.trim_start_matches("http://")).is_ok() {
-        assert!(std::time::Instant::now() < gone, "it still listens");
+        assert!(std::time::Instant::now() < deadline, "it still listens");
         std::thread::yield_now();
     }
 }

@@ -407,6 +407,6 @@ async fn maximum_generation_wraps_around_as_in_go() {
     let server = server().await;
     let metadata = json!({"name": "a", "generation": i64::MAX, "finalizers": ["example.com/a"]});
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": metadata})).await.code, 201);
-    let gone = delete(&server, &format!("{CONFIG_MAPS}/a")).await;
-    assert_eq!((gone.code, &gone.body["metadata"]["generation"]), (200, &json!(i64::MIN)));
+    let deleted = delete(&server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!((deleted.code, &deleted.body["metadata"]["generation"]), (200, &json!(i64::MIN)));
 }

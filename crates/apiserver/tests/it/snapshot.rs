@@ -21,7 +21,7 @@ async fn restore_brings_back_the_objects_of_the_snapshot() {
     let server = server().await;
     create_map(&server, "kept", json!({})).await;
     create_map(&server, "changed", json!({})).await;
-    let gone = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
+    let original = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
     let snapshot = server.snapshot();
     assert_eq!(snapshot.resource_version(), server.resource_version());
     let mut watch = Watch::start(&server, &format!("resourceVersion={}", snapshot.resource_version())).await;
@@ -33,7 +33,7 @@ async fn restore_brings_back_the_objects_of_the_snapshot() {
     assert!(server.resource_version() > before, "resource versions do not decrease");
     assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new")).await.code, 404);
     let back = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
-    assert_eq!((&back["data"], &back["metadata"]["uid"]), (&json!({"k": "v"}), &gone["metadata"]["uid"]));
+    assert_eq!((&back["data"], &back["metadata"]["uid"]), (&json!({"k": "v"}), &original["metadata"]["uid"]));
     assert!(version(&back) > before);
     assert_eq!(server.restore(&snapshot), 0, "only resource versions differ from the snapshot");
 
