@@ -1,11 +1,11 @@
-//! Custom resource definitions, and the kinds that they make.
+//! Custom resource definitions and the kinds that they define.
 //!
-//! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
-//! established definition into [`Kind`]s, whose strategy prunes, defaults and validates by the definition's schema.
+//! [`settle`] implements the naming and the establishing controller of kube-apiserver: it accepts names and establishes definitions.
+//! [`kinds`] turns an established definition into [`Kind`]s. Their strategy prunes, defaults and validates objects with the definition's
+//! schema.
 
 mod allowed;
 mod approval;
-mod at;
 mod columns;
 mod custom_resource;
 mod custom_strategy;
@@ -13,6 +13,7 @@ mod default;
 mod definition;
 mod definition_errors;
 mod embedded;
+mod field_path;
 mod formats;
 pub(crate) mod json_path;
 mod naming;
@@ -38,33 +39,33 @@ use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;
 use crate::store::Order;
 
-/// The built-in kinds, with what this module says of definitions.
+/// Adds the strategy of definitions to the built-in kinds.
 pub(crate) fn ruled(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
-/// Under which name definitions are stored.
+/// The name under which definitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// What the definition of a custom resource is called.
+/// Returns the name of the definition of a custom resource.
 pub(crate) fn name(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-/// What the names begin with under which custom resources are stored.
+/// The prefix of the names under which custom resources are stored.
 const CUSTOM: &str = "custom/";
 
-/// The group and plural that a definition is about, whatever it is in the registry now.
+/// Returns the group and plural that a definition defines, whether or not it is served.
 pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
+/// Returns the name under which the objects of a definition are stored. It never equals the one of a built-in kind.
 pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// The order of the members of objects that are stored under that name.
+/// Returns the order of members in objects that are stored under this name.
 pub(crate) fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
@@ -79,15 +80,15 @@ pub(crate) fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// The versions that say to be stored: one, in a valid definition.
+/// Returns the storage versions. A valid definition has exactly one.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))
 }
 
-/// 0 stands for none.
-fn hash(of: &impl Hash) -> u64 {
+/// Never returns 0, which means "no hash".
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish().max(1)
 }

@@ -1,4 +1,4 @@
-//! What a server tells of itself: groups, versions, resources, and their OpenAPI documents.
+//! Discovery: groups, versions, resources, and their OpenAPI documents.
 
 mod aggregated;
 mod documents;
@@ -20,12 +20,12 @@ use legacy::{group_list, paths};
 
 use crate::kinds::{Kind, ServedSubresource};
 
-/// The entity tag of a document, without its quotes: 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document without quotes: 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// What discovery shows of the version that is stored; `None` where nothing is.
+/// Returns the `storageVersionHash` of a kind. Returns `None` if its objects are not stored.
 fn storage_version_hash(kind: &Kind) -> Option<String> {
     use base64::Engine as _;
     let stored = kind.stored_version.as_ref()?;
@@ -33,7 +33,7 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// The group, version and kind of a subresource, where they are not those of the object's own version.
-fn elsewhere<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
+/// Returns the group, version and kind of a subresource if its group or version differs from the one of the resource.
+fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

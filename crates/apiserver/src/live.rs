@@ -1,9 +1,12 @@
-//! Another cluster beneath the server: what nobody has written here is as that has it.
+//! The upstream cluster of a plan: the server mirrors its objects until they are written in the plan.
 //!
-//! A request is prepared before it is served: what it is about is brought here from the other cluster, unless it is here already. One
-//! object is asked for whenever somebody asks for it. A collection, be it to list, to watch or to create in, is brought here whole, once, and
-//! then followed by a watch. Nothing is ever written there. What this server knows nothing of (discovery, aggregated APIs, logs, who may do
-//! what) the other cluster answers itself. Nothing is asked there for who is no administrator here.
+//! Before a request is served, the objects that it needs are loaded from the upstream cluster:
+//!
+//! - A single object is read again for each request, unless its collection is watched.
+//! - A collection is loaded whole by the first list, watch or create, and then watched.
+//! - Requests that this server cannot answer itself (discovery, aggregated APIs, logs, access reviews) are forwarded.
+//!
+//! Nothing is ever written to the upstream cluster. Only requests of this server's administrators cause upstream requests.
 
 mod follow;
 mod forward;
@@ -34,51 +37,51 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// How long a request waits for what it needs from the other cluster, and each question of it for its answer.
-const UPSTREAM_PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for loading what a request needs, and for each upstream request.
+const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The cluster beneath, and how much of it is here.
+/// The upstream cluster, and how much of it is loaded.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The collections that were asked for: filled once they are here.
+    /// The requested collections. A cell is set once its collection is loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// Those that are here whole. An object is shown under this lock, so that none comes unseen into one that has just become whole.
-    whole: RwLock<HashSet<Collection>>,
+    /// The collections that are completely loaded and watched. Objects are mirrored under this lock, so that watchers do not miss an object
+    /// that arrives while its collection becomes complete.
+    complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// Where the server works, whoever asks.
+    /// The server's runtime. A request can come from another one.
     runtime: Handle,
 }
 
-/// The objects of a resource in one namespace; in all of them, or in cluster scope, where that is empty.
+/// The objects of a resource in one namespace. With an empty namespace: in all namespaces, or in cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// Where a request is answered.
-enum Where {
-    Here,
-    /// In the other cluster.
-    There(TimeoutScope),
+/// Which server answers a request.
+enum Route {
+    Local,
+    Upstream(TimeoutScope),
 }
 
-/// How long another cluster may take for an answer that is passed on.
+/// The part of a forwarded response to which the timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
-    /// As long as any request.
+    /// The whole response.
     Whole,
-    /// Its head as long; the rest as long as somebody listens: of a watch.
+    /// Only the head: a watch goes on for as long as the client reads.
     Head,
-    /// Even its head as long as there is nothing to be said: of a log.
+    /// No timeout: the head of a log response can come with the first line only.
     Nothing,
 }
 
 impl Live {
-    /// Lays a server that is still empty, and works on the present runtime, over a cluster.
+    /// Makes `registry` a mirror of the upstream cluster. The registry must be empty. Tasks run on the current runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -86,34 +89,34 @@ impl Live {
         tasks: TaskTracker,
     ) -> Arc<Self> {
         registry.db.begin_mirror();
-        let (collections, whole, runtime) = (Mutex::default(), RwLock::default(), Handle::current());
-        Arc::new(Self { registry, upstream, collections, whole, stop, tasks, runtime })
+        let (collections, complete, runtime) = (Mutex::default(), RwLock::default(), Handle::current());
+        Arc::new(Self { registry, upstream, collections, complete, stop, tasks, runtime })
     }
 
-    /// Takes the definitions over, and follows them.
+    /// Loads the custom resource definitions and watches them.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         let Some(definitions) = kinds.group_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
             return Ok(());
         };
-        self.bring_all(definitions, "").await
+        self.load_collection(definitions, "").await
     }
 
-    /// As [`respond`](crate::http::respond) does.
+    /// Answers a request, locally with [`respond`](crate::http::respond) or by forwarding it.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
         deadline: impl FnOnce(Deadline),
     ) -> (Response<ResponseBody>, Option<Socket>) {
-        if !self.is_of_administrator(&request) {
+        if !self.is_from_administrator(&request) {
             return crate::http::respond(self.registry.clone(), request, deadline).await;
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let prepared = tokio::time::timeout(UPSTREAM_PATIENCE, self.prepare(&method, &uri)).await;
-        match prepared.unwrap_or_else(|_| Err(Refusal::late())) {
-            Ok(Where::Here) => crate::http::respond(self.registry.clone(), request, deadline).await,
-            Ok(Where::There(timeout_scope)) => {
-                let end = (timeout_scope == TimeoutScope::Whole).then(|| Instant::now() + UPSTREAM_PATIENCE);
+        let prepared = tokio::time::timeout(UPSTREAM_TIMEOUT, self.prepare(&method, &uri)).await;
+        match prepared.unwrap_or_else(|_| Err(Refusal::timeout())) {
+            Ok(Route::Local) => crate::http::respond(self.registry.clone(), request, deadline).await,
+            Ok(Route::Upstream(timeout_scope)) => {
+                let end = (timeout_scope == TimeoutScope::Whole).then(|| Instant::now() + UPSTREAM_TIMEOUT);
                 end.map(Deadline::Request).map(deadline);
                 (self.forward(request, timeout_scope, end).await, None)
             }
@@ -121,65 +124,67 @@ impl Live {
         }
     }
 
-    /// Whether who asks may have this server's client ask for it: that may see more than others should.
-    fn is_of_administrator(&self, request: &Request<Incoming>) -> bool {
+    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may have more rights than the
+    /// user.
+    fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Brings here what a request is about.
-    async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Where, Refusal> {
+    /// Loads the objects that a request needs, or decides to forward it.
+    async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // Once somebody has written definitions, it is this server that knows what there is.
+            // Once a definition was written here, only this server knows all resources.
             Target::Other(parts) if reads && !(is_discovery(&parts) && self.has_written_definitions()) => {
-                return Ok(Where::There(TimeoutScope::Whole));
+                return Ok(Route::Upstream(TimeoutScope::Whole));
             }
-            Target::Other(_) | Target::Undeterminable => return Ok(Where::Here),
+            Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // Nothing has such a name, and who sends the request might shorten its path.
+        // No object has such a name, and the upstream client might normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
-            return Ok(Where::Here);
+            return Ok(Route::Local);
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // Behind a proxy, to read may be to do anything.
+            // A GET through a proxy can have any effect.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
-                Ok(Where::There(timeout_scope(&path, uri)))
+                Ok(Route::Upstream(timeout_scope(&path, uri)))
             } else {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // What others than the store would say is for the other cluster to say.
+        // Answers that do not come from the store come from the upstream cluster.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
         }
-        let is_told = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
+        let is_computed = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
         let is_question = path.name.is_empty() && kind.strategy.posting(subresource).is_some_and(Posting::is_question);
-        if reads && is_told {
-            return Ok(Where::There(timeout_scope(&path, uri)));
+        if reads && is_computed {
+            return Ok(Route::Upstream(timeout_scope(&path, uri)));
         }
         if *method == Method::POST && is_question {
-            return Ok(Where::There(TimeoutScope::Whole));
+            return Ok(Route::Upstream(TimeoutScope::Whole));
         }
         let namespace = if kind.namespaced() { &*path.namespace } else { "" };
         if !reads {
-            self.bring_what_rules_look_at(kind, subresource, namespace).await?;
+            self.load_dependencies(kind, subresource, namespace).await?;
         }
         match path.name.is_empty() || path.old_watch {
             _ if kind.conduct.transient => (),
-            true => self.bring_all(kind, namespace).await?,
-            false => self.bring(kind, namespace, &path.name).await?,
+            true => self.load_collection(kind, namespace).await?,
+            false => self.load_object(kind, namespace, &path.name).await?,
         }
-        Ok(Where::Here)
+        Ok(Route::Local)
     }
 
-    /// The namespace of what is written, and what the server's own rules for it depend on. What may not be seen has no effect.
-    async fn bring_what_rules_look_at(
+    /// Loads the namespace of a write, and the objects that the server's rules for it read. Objects that the plan may not read are treated
+    /// as absent.
+    async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
         subresource: Subresource,
@@ -187,39 +192,39 @@ impl Live {
     ) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
-            match self.bring(namespaces, "", namespace).await {
-                // Who may not see it may still be at home in it.
+            match self.load_object(namespaces, "", namespace).await {
+                // A client that may not read the namespace may still have rights in it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
-                    self.show(namespaces, unknown_namespace(namespace));
+                    self.mirror(namespaces, unknown_namespace(namespace));
                 }
-                brought => brought?,
+                loaded => loaded?,
             }
         }
         for (group, kind) in kind.strategy.read_kinds(subresource) {
             let Some(kind) = kinds.group_kind(group, kind) else { continue };
-            match self.bring_all(kind, if kind.namespaced() { namespace } else { "" }).await {
+            match self.load_collection(kind, if kind.namespaced() { namespace } else { "" }).await {
                 Err(refusal) if refusal.code == 403 => (),
-                brought => brought?,
+                loaded => loaded?,
             }
         }
         Ok(())
     }
 
-    /// Brings one object here, unless it was written here or is followed.
-    async fn bring(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
+    /// Loads one object, unless it was written here or its collection is watched.
+    async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
         let is_written = !self.registry.db.is_left_alone(&collection.resource, &at);
-        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_whole(&collection)) else {
+        let Some(source) = self.source(kind).filter(|_| !is_written && !self.is_complete(&collection)) else {
             return Ok(());
         };
         match self.upstream.get(&upstream::object_path(&source, namespace, name)).await {
-            Ok(object) if is_named(&object, namespace, name) => self.show(&source, object),
-            Ok(_) => return Err(Refusal::foreign(&at)),
+            Ok(object) if is_named(&object, namespace, name) => self.mirror(&source, object),
+            Ok(_) => return Err(Refusal::wrong_object(&at)),
             Err(refusal) if refusal.is_absent(name) => {
-                let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-                if !is_in(&whole, &collection) {
+                let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
+                if !is_in(&complete, &collection) {
                     self.registry.db.show(&collection.resource, &at, UpstreamObject { at: 0, object: None }, false);
                 }
             }
@@ -228,10 +233,10 @@ impl Live {
         Ok(())
     }
 
-    /// Brings a collection here, unless it is. It goes on if the future is dropped.
-    async fn bring_all(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
+    /// Loads a collection, unless it is loaded already. Loading continues if the future is dropped.
+    async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
-        let Some(source) = self.source(kind).filter(|_| !self.is_whole(&collection)) else { return Ok(()) };
+        let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
         let cell = self
             .collections
             .lock()
@@ -241,28 +246,28 @@ impl Live {
             .clone();
         let (live, stop) = (self.clone(), self.stop.clone());
         let work = async move { cell.get_or_try_init(|| live.follow(source, collection)).await.copied() };
-        let brought = self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
-        brought.await.ok().flatten().unwrap_or_else(|| Err(Refusal::late()))
+        let loaded = self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
+        loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Shows an object of the other cluster. One that is none is passed over.
-    fn show(&self, kind: &Arc<Kind>, object: Json) {
+    /// Mirrors an object of the upstream cluster. An object without a name is ignored.
+    fn mirror(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = version(&object);
-        let place = key(namespace, name);
+        let key = key(namespace, name);
         if name.is_empty() {
-            return tracing::warn!(resource = %collection.resource, "the cluster told of an object without a name");
+            return tracing::warn!(resource = %collection.resource, "ignoring an object without a name from the upstream cluster");
         }
         let object = kind.strategy.to_stored(crate::registry::typed(&kind.api_version(), &kind.kind, object));
         let draft = self.registry.db.draft(&collection.resource, &object);
-        let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+        let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
         let shown = UpstreamObject { at, object: Some(draft) };
-        self.registry.db.show(&collection.resource, &place, shown, is_in(&whole, &collection));
+        self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// The kind as which the objects of this kind's store are read in the other cluster, which is that in which they are stored; none if
-    /// there is no such resource there, but a definition that was made here.
+    /// Returns the kind, in its upstream storage version, with which objects of this kind are read upstream. Returns `None` if the resource
+    /// comes from a definition that was created here.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -279,8 +284,8 @@ impl Live {
         Some(found.unwrap_or(kind).clone())
     }
 
-    fn is_whole(&self, collection: &Collection) -> bool {
-        is_in(&self.whole.read().unwrap_or_else(PoisonError::into_inner), collection)
+    fn is_complete(&self, collection: &Collection) -> bool {
+        is_in(&self.complete.read().unwrap_or_else(PoisonError::into_inner), collection)
     }
 
     fn has_written_definitions(&self) -> bool {
@@ -288,27 +293,26 @@ impl Live {
     }
 }
 
-/// Whether it is what was asked for.
 fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Whether a collection, or all of its resource, is among those.
-fn is_in(whole: &HashSet<Collection>, collection: &Collection) -> bool {
-    whole.contains(collection) || whole.contains(&Collection { namespace: String::new(), ..collection.clone() })
+/// Whether `complete` has the collection, or the whole resource.
+fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
+    complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
 
 fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// The version of an object; 0 for one that is no number.
+/// Returns the resourceVersion of an object, or 0 if it is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// What is asked of the other cluster where such a read is passed on to it: a watch of a collection, or a log, which has no limit even if
-/// it is not followed, goes on for as long as somebody listens.
+/// Returns the timeout scope of a forwarded read. Watches and logs last for as long as the client reads. That includes logs without
+/// `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {
@@ -323,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_and_a_log_go_on_and_other_reads_do_not() {
+    fn only_watches_and_logs_have_no_total_timeout() {
         const THINGS: &str = "/apis/e.com/v1/namespaces/default/things";
         for (uri, expected) in [
             (THINGS.to_owned(), TimeoutScope::Whole),

@@ -1,4 +1,4 @@
-//! What a controller would do to a cluster, without doing it.
+//! Plans: run a controller against a live cluster and report its changes without making them.
 
 mod diff;
 mod show;
@@ -17,54 +17,61 @@ use crate::config::{ApiServerConfig, Controllers};
 use crate::live::Upstream;
 use crate::server::{ApiServer, StartError};
 
-/// A server laid over a live cluster: who reads from it reads the cluster, and what is written stays in it. So a controller can run as
-/// it is, and [what it would do](Self::changes) be shown before it does: like a plan before an apply.
+/// A dry run of a controller against a live cluster: an API server that reads from the cluster and keeps all writes to itself.
+///
+/// The controller runs unmodified. [`changes`](Self::changes) then lists the changes that it would make, as a plan does before an apply.
 ///
 /// ```text
 ///  controller ──▶ the plan's server ──── reads, never a write ────▶ the cluster
 ///                  writes stay here: defaults, definitions' rules, server-side apply, finalizers, garbage collection
 /// ```
 ///
-/// It listens on a port of loopback as any [`ApiServer`] does, so that controllers in any language can be pointed to it by its
-/// [kubeconfig](ApiServer::kubeconfig), and those of this process [without a socket](ApiServer::in_process). What is in the cluster is
-/// reached with the rights of the service that it was started with; whoever reaches the port reads with those, as with `kubectl proxy`.
+/// The server listens on a loopback port, as every [`ApiServer`] does. Controllers in any language can use its
+/// [kubeconfig](ApiServer::kubeconfig). Controllers in this process can use it [without a socket](ApiServer::in_process).
 ///
-/// # What is read
+/// The plan reads the cluster with the credentials of the service that was passed to [`start`](Self::start). Every client that can connect
+/// to the port reads with these credentials, as with `kubectl proxy`.
 ///
-/// - An object is read from the cluster each time it is asked for, until it is written here.
-/// - A collection is listed the first time that somebody lists, watches or creates in it (in that namespace, or in all of them), and
-///   followed by a watch from then on. So a list shows the cluster as it is, but for what was written here. Creating takes the right to
-///   list.
-/// - Objects keep the uids and resource versions of the cluster until they are written here; their versions here go on from those.
-/// - Custom resource definitions are taken over at the start, and followed. Discovery is the cluster's own, until definitions are
-///   written here. Logs, reviews of who may do what, and resources that this server does not know, such as metrics, the cluster answers;
-///   of that the server's audit and faults know nothing.
-/// - A question of the cluster waits a minute for its answer. What cannot be followed is asked for again after a second, and then less and
-///   less often, once a minute at least; until then it is shown as it was.
+/// # Reads
 ///
-/// # What is planned
+/// - A GET reads the object from the cluster each time, until the object is written in the plan or its collection is watched.
+/// - The first list, watch or create in a collection (a namespace, or all namespaces) lists this collection in the cluster. From then on
+///   the plan watches it. So a list shows the current state of the cluster, except for the objects written in the plan. A create needs the
+///   right to list.
+/// - Objects keep the uid and the resourceVersion of the cluster until they are written in the plan. The plan's own resource versions
+///   continue from those of the cluster.
+/// - The plan loads custom resource definitions at the start and watches them. Discovery documents come from the cluster until a definition
+///   is written in the plan.
+/// - The cluster answers requests for logs, access reviews, and resources that this server does not know, such as metrics. These requests
+///   do not appear in the server's audit, and its fault rules do not apply to them.
+/// - A request to the cluster times out after a minute. A watch that fails is retried after a second, then with growing pauses of at most
+///   a minute. Meanwhile the plan shows the last known state.
 ///
-/// An object that was written here is from then on what it is here, whatever becomes of it in the cluster; a change says
-/// [if anything did](PlannedChange::moved). What is told is the difference between the object in the cluster at the time of the first
-/// write and the object here, without what servers fill in (versions, managed fields, generation), and without Events.
+/// # Changes
 ///
-/// # What a plan does not know
+/// An object that was written in the plan no longer follows the cluster. [`PlannedChange::moved`] says whether the object has changed in
+/// the cluster since. A change is the difference between two states of an object: its state in the cluster at the time of the first write,
+/// and its state in the plan. Fields that servers fill in (resource versions, managed fields, generation) and Events are left out.
 ///
-/// - Admission webhooks and admission policies of the cluster are not asked, conversion webhooks neither: objects are read in the version
-///   in which they are stored, and shown in others as they are. Quotas count only where somebody has read them. That the writer may write
-///   is not asked.
-/// - No other controller reacts: a Deployment makes no pods here, a claim binds no volume.
-/// - The garbage collector follows owner references as far as objects have been read: what nobody has listed is not known to depend on
-///   what is deleted. A namespace that is deleted is emptied of what has been read from it.
-/// - What acts on the cluster in other ways than by objects is refused, or answered as by nodes without a kubelet: exec, attach, port
-///   forwarding, proxies of pods, services and nodes. A GET of an aggregated API is taken for a read, whatever it does there.
-/// - Tokens of service accounts are signed by the plan, and nobody in the cluster knows them. Who acts as somebody else is held to the roles
-///   that were read. What the cluster answers itself, such as reviews, it answers as to the client that the plan was started with; to one
-///   that acts as somebody else, as to that, if the cluster lets the plan's client act so.
-/// - It forgets all when it ends, and holds in memory each collection that was asked for.
-/// - Names that are generated, and addresses and ports that are allocated, are the plan's own: the cluster gives others.
-/// - A Lease that the real controller holds in the cluster is held here, too: the controller to be planned for has to do without leader
-///   election, or use another lease.
+/// # Limits
+///
+/// - Admission webhooks, admission policies and conversion webhooks of the cluster are not called. Objects are read in their storage
+///   version, and returned unconverted in other versions. Quotas count only if they have been read. The plan does not check whether the
+///   writer is authorized to write.
+/// - No other controllers run: a Deployment creates no pods in the plan, and a claim binds no volume.
+/// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed.
+///   Deleting a namespace deletes only the objects that have been read from it.
+/// - Requests that act on the cluster without writing an object are rejected, or answered as by nodes without a kubelet: exec, attach,
+///   port forwarding, and proxies of pods, services and nodes. A GET of an aggregated API is considered a read and forwarded, even if it
+///   has side effects there.
+/// - The plan signs the tokens of service accounts itself, and the cluster does not accept them. Impersonated users have the
+///   roles that have been read. Requests that the cluster answers, such as reviews, are answered for the client that the plan was started
+///   with. If such a request impersonates a user, it is answered for this user, provided that the cluster lets the plan's client
+///   impersonate.
+/// - All state is lost when the plan ends. Every collection that was requested is kept in memory.
+/// - Generated names and allocated addresses and ports differ from the ones that the cluster would choose.
+/// - A Lease that the real controller holds in the cluster is held in the plan, too. Disable leader election in the planned controller, or
+///   use another lease.
 ///
 /// # Examples
 ///
@@ -77,7 +84,7 @@ use crate::server::{ApiServer, StartError};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, Plan, PlanAction};
 /// use tower_service::Service;
 ///
-/// // In the place of a real one; `pintle::Cluster::plan` makes a plan for any cluster.
+/// // Instead of a real cluster. `pintle::Cluster::plan` makes a plan for any cluster.
 /// let live = ApiServer::start(ApiServerConfig::default()).await?;
 /// live.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 ///
@@ -105,31 +112,34 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a server over a cluster, and takes its definitions over. `live` sends requests to the cluster, whose paths begin at its root;
-    /// credentials are for it to add. Nothing but GET and HEAD is sent, and the POST of reviews, which change nothing.
+    /// Starts a server for the plan and loads the cluster's custom resource definitions.
     ///
-    /// `config` is that of the server. Cluster roles are aggregated by the cluster whatever it says, and versions go on from those of the
-    /// cluster. With a [file of tokens](ApiServerConfig::token_auth_file), the cluster is read for members of `system:masters` alone;
-    /// others are shown what is here already, as far as roles that are here let them.
+    /// `live` sends requests to the cluster. The paths of the requests begin at the root of the cluster's server, and `live` must add
+    /// credentials. The plan sends only GET and HEAD requests, and POST requests for reviews, which change nothing.
+    ///
+    /// `config` configures the plan's server. [`Controllers::roles`] is ignored because the cluster aggregates its cluster roles itself.
+    /// Resource versions continue from those of the cluster. With a [token file](ApiServerConfig::token_auth_file), the plan reads the
+    /// cluster only for members of `system:masters`. Other users only see objects that are already loaded, as far as the loaded roles
+    /// permit.
     ///
     /// # Errors
     ///
-    /// The server does not start, or the definitions of the cluster cannot be read.
+    /// Returns an error if the server does not start, or if the cluster's definitions cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future starts nothing that lasts.
+    /// If the future is dropped, nothing keeps running.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub async fn start<S, B>(live: S, config: ApiServerConfig) -> Result<Self, PlanError>
     where
         S: Service<Request<Full<Bytes>>, Response = Response<B>, Future: Send> + Clone + Send + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        // Roles are aggregated there, from all of them.
+        // The cluster has aggregated its roles already, and from all roles. This server has not read all of them.
         let controllers = Controllers { roles: false, ..config.controllers };
         let config = ApiServerConfig { controllers, ..config };
         let server =
@@ -141,16 +151,17 @@ impl Plan {
         Ok(Self { server })
     }
 
-    /// The server that the controller is to use: its URL, its kubeconfig, its audit, its faults.
+    /// Returns the server for the controller. It has the URL, the kubeconfig, the audit and the fault rules.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// What would be done to the cluster, by what was written so far and what follows from it, in the order in which it was begun.
+    /// Returns the changes that the controller would make to the cluster, including the consequences of its writes so far. The changes are
+    /// in the order of the first write to each object.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// If the future is dropped, nothing is lost.
     pub async fn changes(&self) -> PlannedChanges {
         self.server.settle().await;
         let registry = self.server.registry();
@@ -158,13 +169,13 @@ impl Plan {
         registry.db.local_writes().iter().filter_map(|written| PlannedChange::of(&kinds, written)).collect()
     }
 
-    /// Ends the server. What was planned is gone with it. If the future is dropped, the server ends all the same.
+    /// Shuts the server down and discards the plan. If the future is dropped, the server shuts down all the same.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
     }
 }
 
-/// Why nothing can be planned.
+/// Why a plan could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -174,7 +185,7 @@ pub enum PlanError {
     /// The cluster's custom resource definitions cannot be read.
     #[error("the cluster's definitions cannot be read: {why}")]
     Cluster {
-        /// What the cluster, or the way to it, says.
+        /// The message of the cluster or of the connection to it.
         why: String,
     },
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-/// The values that an `enum` allows, looked up by their hashes: there may be tens of thousands.
+/// The values that an `enum` allows. They are looked up by hash because there can be tens of thousands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     all: Vec<Json>,
@@ -16,13 +16,13 @@ impl Allowed {
         Self { all: values.to_vec(), exact: values.iter().cloned().collect() }
     }
 
-    /// The values, in the order of the schema.
+    /// Returns the values in the order of the schema.
     pub(super) fn all(&self) -> &[Json] {
         &self.all
     }
 
-    /// Whether a value is allowed. As Go does, this converts a value to the type of the one it is compared with: 2.5 is allowed where 2 is, and
-    /// 97 where "a" is. Within lists and objects nothing is converted.
+    /// Whether a value is allowed. Matches Go: the value is first converted to the type of the allowed value. So 2.5 is allowed if 2 is,
+    /// and 97 if "a" is. Values inside lists and objects are not converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
@@ -30,16 +30,19 @@ impl Allowed {
     }
 }
 
-/// A float without its fraction.
+/// Returns the integral part of a float.
 fn as_integer(value: &Json) -> Option<i64> {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     let float = value.as_f64().filter(|float| value.is_f64() && float.abs() < BOUND)?;
-    #[expect(clippy::cast_possible_truncation, reason = "it is within the bounds, and the fraction is to go")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is within the bounds, and the fraction is dropped on purpose"
+    )]
     let whole = float as i64;
     Some(whole)
 }
 
-/// The character of a code point.
+/// Returns the character of a code point, as a text.
 fn as_character(value: &Json) -> Option<String> {
     let point = value.as_i64()?;
     let known = u32::try_from(point).ok().and_then(char::from_u32);
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_converted_to_the_type_of_the_allowed_one() {
+    fn values_are_converted_to_the_allowed_type() {
         let allowed = Allowed::new(&[json!(2), json!(3.5), json!("a"), json!({"a": 2})]);
         for (value, expected) in [
             (json!(2), true),

@@ -1,4 +1,5 @@
-//! The approval that definitions of the groups of the Kubernetes project need: an annotation with the URL of a review, or with why there is none.
+//! The approval annotation that definitions in groups of the Kubernetes project need. It is the URL of an API review, or the reason why
+//! there was none.
 
 use std::mem::discriminant;
 
@@ -10,10 +11,10 @@ pub(super) const APPROVAL_CONDITION: &str = "KubernetesAPIApprovalPolicyConforma
 const APPROVAL: &str = "metadata.annotations[api-approved.kubernetes.io]";
 const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What the annotation says.
+/// The value of the annotation.
 enum Approval<'a> {
     Missing,
-    /// It is neither a URL nor a reason.
+    /// The value is not a URL and not a reason.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -30,7 +31,7 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// The fault of a definition that needs an approval and has none. One that is as bad as it was is let pass.
+/// Returns an error if a definition needs an approval and has none. An update may keep an invalid annotation invalid.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -50,7 +51,7 @@ pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError>
     }
 }
 
-/// Status, reason and message of the condition, of a definition that needs an approval.
+/// Returns status, reason and message of the approval condition. Returns `None` if the definition needs no approval.
 pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -72,7 +73,7 @@ fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }
 
-/// Whether a text is a URL with a scheme and a host, as Go reads one.
+/// Whether Go parses the text as a URL with a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -86,7 +87,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
 }
 
-/// Whether each `%` of a path, up to its query, begins two hexadecimal digits.
+/// Whether two hexadecimal digits follow each `%` of a path. The query is not checked.
 fn is_unescapable(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.split('%')
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_a_url_or_says_that_there_is_none() {
+    fn approval_must_be_a_url_or_an_unapproved_reason() {
         for (text, expected) in [
             ("https://github.com/kubernetes/kubernetes/pull/1", true),
             ("a://b", true),
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_that_was_invalid_may_stay_so() {
+    fn invalid_approval_may_stay_invalid_on_update() {
         assert!(error(&definition("bogus"), Some(&definition("other"))).is_none());
         assert!(error(&definition("bogus"), Some(&definition(""))).is_some());
         assert!(error(&definition(""), Some(&definition("unapproved"))).is_some());

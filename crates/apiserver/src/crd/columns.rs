@@ -1,4 +1,4 @@
-//! The table columns that a definition asks for, and the cells of its custom resources.
+//! The printer columns of a definition, and the table cells of its custom resources.
 
 use jiff::Timestamp;
 use pintle_json::Json;
@@ -7,14 +7,14 @@ use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
 use crate::object::metadata;
 
-/// How one cell of a custom resource's row is made.
+/// Computes one cell of a custom resource's row.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
     steps: Vec<Hop>,
 }
 
-/// The columns of a version, and their cells: the name, then what the definition asks for, or the age.
+/// Returns the columns of a version and their cells: the name, then the additional printer columns, or the age if there are none.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -24,12 +24,12 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
             columns.push(column);
         }
     };
-    let mut asked: Vec<_> = version.list("/additionalPrinterColumns").collect();
-    if asked.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // One path that cannot be read takes all columns with it.
-        asked.clear();
+    let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
+    if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
+        // One invalid path disables all additional columns.
+        additional.clear();
     }
-    for column in &asked {
+    for column in &additional {
         let jsonpath = column.text("/jsonPath");
         let description = match column.text("/description") {
             "" => format!("Custom resource definition column (in JSONPath format): {jsonpath}"),
@@ -44,7 +44,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
         };
         add(made, jsonpath);
     }
-    if asked.is_empty() {
+    if additional.is_empty() {
         let age = Column {
             name: "Age".into(),
             kind: "date".into(),
@@ -57,7 +57,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// The cell of an object; null where the object has nothing of the type.
+    /// Returns the cell of an object, or null if the object has no value of the column's type.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();

@@ -1,4 +1,4 @@
-//! Makes the kinds that an established definition serves.
+//! Creates the kinds of an established definition.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::request::{Subresource, Verb};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// The kinds of an established definition, one for each served version; none before.
+/// Returns the kinds of a definition, one for each served version. Returns none if the definition is not established.
 pub(crate) fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }
 
-/// The kind as which an established definition stores its objects, served or not.
+/// Returns the kind of the storage version of an established definition, whether or not this version is served.
 pub(crate) fn stored_kind(definition: &Json) -> Option<Kind> {
     kinds_of(definition, |version| version.is_true("/storage")).pop()
 }
@@ -86,10 +86,10 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
     schema
 }
 
-/// What to warn of in each request of a version that is on its way out.
+/// Returns the warning for requests with a deprecated version.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
-    let is = |version: &Json, key: &str| version[key] == true;
-    if !is(version, "deprecated") {
+    let flag = |version: &Json, key: &str| version[key] == true;
+    if !flag(version, "deprecated") {
         return None;
     }
     if let Some(text) = version["deprecationWarning"].as_str() {
@@ -99,7 +99,7 @@ fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     let name = version.text("/name");
     let mut better: Vec<&str> = definition
         .list("/spec/versions")
-        .filter(|other| is(other, "served") && !is(other, "deprecated"))
+        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
         .map(|other| other.text("/name"))
         .filter(|other| compare_versions(other, name).is_lt())
         .collect();

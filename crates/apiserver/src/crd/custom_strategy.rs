@@ -1,11 +1,11 @@
-//! The rules of a custom resource: those that its definition says.
+//! The strategy of custom resources, as given by their definition.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::structural::Structural;
 use super::{columns, default, embedded, prune, validator};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
@@ -16,21 +16,22 @@ use crate::object::{differ_outside, text};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
-/// What all versions of one definition share.
+/// The data that all versions of a definition share.
 pub(super) struct Versions {
     /// The uid of the definition.
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
-    /// What holding an object against the heaviest of them takes, as bytes of a body.
+    /// The cost of validating an object with the most expensive schema, in bytes of a body.
     pub(super) weight: usize,
-    /// The one that is stored.
+    /// The index of the storage version.
     pub(super) at: usize,
 }
 
 /// One version of a custom resource.
 pub(super) struct Custom {
     stored: Arc<Versions>,
+    /// The index of this version.
     at: usize,
     has_status: bool,
     scale: Option<Scale>,
@@ -39,7 +40,7 @@ pub(super) struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// Tells this version of the definition, as it is now, from all others.
+    /// Identifies this version in the current state of the definition.
     form: u64,
 }
 
@@ -82,7 +83,7 @@ impl Custom {
 
     fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
         let mut errors = validator::validate(self.schema(), object, old, "");
-        // Of these it is no excuse that they were as wrong before.
+        // These two are validated even if they are unchanged.
         for key in ["apiVersion", "kind"] {
             if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
                 && old.is_some_and(|old| old.get(key) == Some(value))
@@ -104,7 +105,7 @@ impl Custom {
     }
 }
 
-/// The replicas at a path of a scale are a number that a Scale takes, if they are there.
+/// Returns an error unless the value at a replicas path of a scale is absent or a valid number of replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
@@ -116,8 +117,8 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
             _ if value.is_i64() => "int64",
             _ => "float64",
         };
-        let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let why = format!("{path} accessor error: {told} is of the type {found}, expected {wanted}");
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let why = format!("{path} accessor error: {text} is of the type {found}, expected {wanted}");
         Some(FieldError::invalid(path, &0.into(), why))
     };
     for part in path.trim_start_matches('.').split('.') {
@@ -135,7 +136,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     Some(FieldError::invalid(path, &replicas.into(), why))
 }
 
-/// The schema of a version, as clients are shown it: with what can be selected by.
+/// Returns the schema of a version for OpenAPI, with the selectable fields.
 fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
@@ -177,7 +178,7 @@ impl Strategy for Custom {
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // Nothing is known of a version that the definition has not. The object is refused soon.
+            // The definition does not have this version. The object will be rejected.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -189,7 +190,7 @@ impl Strategy for Custom {
     }
 
     fn malformed(&self, object: &Json) -> Option<String> {
-        embedded::malformed(self.schema(), object, At::Start("")).map(|error| error.to_string())
+        embedded::malformed(self.schema(), object, FieldPath::Start("")).map(|error| error.to_string())
     }
 
     fn drop_nulls(&self, object: &mut Json) {
@@ -222,26 +223,26 @@ impl Strategy for Custom {
         if part != Subresource::Status {
             return self.errors(new, Some(old));
         }
-        let of_scale = self.status_scale_errors(new);
+        let scale_error = self.status_scale_errors(new);
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
-            return of_scale.into_iter().collect();
+            return scale_error.into_iter().collect();
         };
-        // The messages leave the first part of the path out.
+        // The messages omit the first part of the path.
         let shortened = |mut error: FieldError| {
             error.message = error.message.replace("status.", "");
             error
         };
         let errors = validator::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
-        errors.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(of_scale).collect()
+        errors.chain(validator::duplicates(schema, status, old.get("status"), "status")).chain(scale_error).collect()
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
         let ruled = match part {
             Subresource::Status => {
                 let schema = self.schema().properties.get("status");
-                schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
+                schema.and_then(|schema| schema.first_rule_path(object.get("status")?, FieldPath::Start("status")))
             }
-            _ => self.schema().ruled(object, At::Start("")),
+            _ => self.schema().first_rule_path(object, FieldPath::Start("")),
         };
         ruled
             .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))
@@ -281,7 +282,7 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // What an object lacks, it lacks by the schema that it was written with; other versions only leave out.
+        // The schema of the version in which the object was written fills in defaults. This version's schema only prunes.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

@@ -1,12 +1,12 @@
-//! Fills in the defaults of a custom resource's schema, and handles nulls and numbers as a real server does.
+//! Fills in the defaults of a custom resource's schema, and normalizes nulls and numbers as kube-apiserver does.
 
 use pintle_json::Json;
 
 use super::structural::Structural;
 use super::weight;
 
-/// Drops the nulls that a schema neither allows nor has a default for, as happens to all that is read, but not to what an apply
-/// asks for.
+/// Drops nulls in fields that are not nullable and have no default. This applies to all decoded objects except the configuration of an
+/// apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -33,13 +33,13 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
 }
 
-/// So many bytes of defaults are filled into one object. It is too large to be stored by then.
+/// The maximum size of the defaults filled into one object, in bytes. A larger object could not be stored.
 const MOST_DEFAULTED: usize = 8 << 20;
 
-/// Fills in what a custom resource left out and its schema has a default for. A null that may not be counts as left out.
+/// Fills in the defaults of fields that are absent, or null but not nullable.
 ///
-/// A default appears only where the object around it is there. A few bytes of an object can ask for a long one thousands of times: once
-/// they are too large together, no more are filled in.
+/// A default is filled in only if the object around it is present. A small object can ask for a long default thousands of times. So no more
+/// defaults are filled in once their total size exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MOST_DEFAULTED });
 }
@@ -52,8 +52,8 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
         Json::Object(members) => {
             for (name, schema) in schema.defaulted() {
                 let Some(default) = &schema.default else { continue };
-                let there = |member: &Json| !member.is_null() || takes_null(schema);
-                if !members.get(name).is_some_and(there) {
+                let is_present = |member: &Json| !member.is_null() || takes_null(schema);
+                if !members.get(name).is_some_and(is_present) {
                     *left = left.saturating_sub(name.len() + weight::of_value(default));
                     members.insert(name.clone(), default.clone());
                 }
@@ -95,13 +95,13 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     }
 }
 
-/// Writes numbers as a real server stores them: without a fraction that is zero.
+/// Turns floats without a fraction into integers, as kube-apiserver stores them.
 pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Json::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT) {
-                #[expect(clippy::cast_possible_truncation, reason = "a whole number in the range of exact ones")]
+                #[expect(clippy::cast_possible_truncation, reason = "an integer that a float represents exactly")]
                 let whole = float as i64;
                 *value = whole.into();
             }
@@ -121,7 +121,7 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     #[test]
-    fn once_nothing_is_filled_in_any_more_the_rest_of_the_object_is_not_looked_through() {
+    fn defaulting_stops_when_the_size_limit_is_reached() {
         let fills = |count: usize| {
             let default = |at: usize| (format!("m{at}"), json!({"type": "integer", "default": 0}));
             let properties: pintle_json::Map = (0..count).map(default).collect();

@@ -1,4 +1,4 @@
-//! The rules of the kind CustomResourceDefinition.
+//! The strategy of the kind CustomResourceDefinition.
 
 use pintle_json::{Json, json};
 
@@ -10,7 +10,7 @@ use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 
-/// Keeps a definition until its objects have gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
@@ -26,9 +26,9 @@ impl Strategy for Definition {
         let group = object.text("/spec/group");
         let name = metadata::name(object);
         let versions = object.list("/spec/versions").map(|version| version.text("/name"));
-        let taken = versions.filter(|version| kinds.is_built_in(group, version));
-        let told = |version| without_effect(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
-        let mut found: Vec<_> = taken.map(told).collect();
+        let built_in = versions.filter(|version| kinds.is_built_in(group, version));
+        let warn = |version| without_effect(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
+        let mut found: Vec<_> = built_in.map(warn).collect();
         let several = object.list("/spec/versions").nth(1).is_some();
         if several && object.text("/spec/conversion/strategy") == "Webhook" {
             found.push(without_effect(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));

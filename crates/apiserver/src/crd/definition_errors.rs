@@ -1,5 +1,5 @@
-//! What makes a definition invalid. A rule that is broken alike in all versions is told once, at the place where older versions
-//! of the API had it for all versions: `spec.validation`, `spec.additionalPrinterColumns`, …
+//! Validates definitions. An error that is the same in all versions is reported once. Its path is then the one that older versions of the
+//! API had for all versions, such as `spec.validation` or `spec.additionalPrinterColumns`.
 
 mod branches;
 mod default_values;
@@ -16,10 +16,10 @@ use super::{approval, is_established};
 use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// Each version is served under all of them. A real server sets no bound.
+/// The maximum number of short names and of categories: each version is served under all of them. kube-apiserver has no limit.
 const NAMES_AT_MOST: usize = 100;
 
-/// The faults of a definition; `old` is the stored one of an update.
+/// Returns the errors of a definition. `old` is the stored definition, for an update.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
@@ -141,18 +141,18 @@ fn conversion_errors(object: &Json) -> FieldErrors {
     }
     if object.text("/spec/conversion/strategy") != "Webhook" {
         let why = "should not be set when strategy is not set to Webhook";
-        for (member, told) in
+        for (member, reported) in
             [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")]
         {
             if object.at(&format!("/spec/conversion/webhook/{member}")).is_some_and(|value| !value.is_null()) {
-                errors.push(FieldError::forbidden(format!("spec.conversion.{told}"), why));
+                errors.push(FieldError::forbidden(format!("spec.conversion.{reported}"), why));
             }
         }
     }
     errors
 }
 
-/// Versions that objects are stored in have to stay, and those that are stored now are among them.
+/// `status.storedVersions` must contain the storage version, and each stored version must still be in the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();

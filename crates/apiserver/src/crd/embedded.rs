@@ -1,15 +1,15 @@
-//! Objects within custom resources: what `x-kubernetes-embedded-resource` asks of them.
+//! Objects embedded in custom resources, as declared with `x-kubernetes-embedded-resource`.
 
 use pintle_json::{Json, Map};
 use pintle_schema as schema;
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::structural::{Additional, Structural};
 use crate::kinds::object_meta;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-/// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
-pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Option<FieldError> {
+/// Returns an error if an embedded object cannot be decoded.
+pub(super) fn malformed(schema: &Structural, value: &Json, path: FieldPath<'_>) -> Option<FieldError> {
     match value {
         Json::Object(members) => members.iter().find_map(|(name, member)| {
             let below = path.member(name);
@@ -20,7 +20,7 @@ pub(super) fn malformed(schema: &Structural, value: &Json, path: At<'_>) -> Opti
             }
             match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => malformed(schema, member, below),
-                (None, Some(Additional::Schema(schema))) => malformed(schema, member, At::Key(&path, name)),
+                (None, Some(Additional::Schema(schema))) => malformed(schema, member, FieldPath::Key(&path, name)),
                 _ => None,
             }
         }),
@@ -40,7 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Brings the metadata of embedded objects into the form in which Go writes it; what cannot be read stays, and is refused.
+/// Normalizes the metadata of embedded objects as decoding and encoding in Go does. Metadata that cannot be decoded stays unchanged;
+/// validation rejects it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -68,14 +69,14 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// What embedded objects lack: a valid version, kind, and metadata.
+/// Returns the errors of embedded objects: each needs a valid version, kind and metadata.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    lacking(schema, value, At::Start(""), &mut errors);
+    collect_errors(schema, value, FieldPath::Start(""), &mut errors);
     errors
 }
 
-fn lacking(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldErrors) {
+fn collect_errors(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     match value {
         Json::Object(members) => {
             if schema.embedded {
@@ -88,25 +89,25 @@ fn lacking(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldEr
                 }
             }
             for (name, member) in members {
-                let of_member = match (schema.properties.get(name.as_str()), &schema.additional) {
+                let member_schema = match (schema.properties.get(name.as_str()), &schema.additional) {
                     (Some(schema), _) => schema,
                     (None, Some(Additional::Schema(schema))) => schema,
                     _ => continue,
                 };
-                lacking(of_member, member, path.member(name), errors);
+                collect_errors(member_schema, member, path.member(name), errors);
             }
         }
         Json::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter().enumerate().for_each(|(at, item)| lacking(schema, item, path.item(at), errors));
+                items.iter().enumerate().for_each(|(at, item)| collect_errors(schema, item, path.item(at), errors));
             }
         }
         _ => {}
     }
 }
 
-/// What an embedded object says of its version and kind.
-fn types(members: &Map, path: At<'_>, errors: &mut FieldErrors) {
+/// Validates the version and kind of an embedded object.
+fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {
             if !members.contains_key(key) {
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_what_an_embedded_object_is_has_the_right_type() {
+    fn embedded_objects_with_wrong_types_are_malformed() {
         let object = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"type": "object", "properties": {
             "one": object,
@@ -145,7 +146,7 @@ mod tests {
         }});
         let schema = Structural::read(&schema, &mut Patterns::default());
         let check = |value: Json, expected: Option<&str>| {
-            let found = malformed(&schema, &value, At::Start("")).map(|error| error.to_string());
+            let found = malformed(&schema, &value, FieldPath::Start("")).map(|error| error.to_string());
             assert_eq!(found.as_deref(), expected, "{value}");
         };
         check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);

@@ -1,4 +1,4 @@
-//! The JSONPath expressions that definitions use: parsed, and looked up in an object.
+//! Parses the JSONPath expressions of definitions and looks them up in objects.
 
 use pintle_json::Json;
 
@@ -7,19 +7,19 @@ use pintle_json::Json;
 pub(crate) enum Hop {
     /// A member of an object.
     Member(String),
-    /// An item of a list; from the end if negative.
+    /// An item of a list. A negative index counts from the end.
     Item(i64),
-    /// The items from one index to before another; either counts from the end if negative.
+    /// The items from one index up to another, which is excluded. A negative index counts from the end.
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
-    /// The items whose member, at a path, compares to a text.
+    /// The items whose value at a path equals, or does not equal, another value.
     Where(Vec<Hop>, FilterOperator, Json),
-    /// The items that have something at a path.
+    /// The items that have a value at a path.
     Having(Vec<Hop>),
 }
 
-/// How a filter compares.
+/// The comparison operator of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FilterOperator {
     /// `==`
@@ -28,12 +28,12 @@ pub(crate) enum FilterOperator {
     Unequal,
 }
 
-/// Reads the JSONPath of a column: `.spec.items[?(@.type=="x")].name`, `.metadata.annotations['a\.b']`. A filter holds no
-/// other filter, as in Go's library.
+/// Parses a JSONPath such as `.spec.items[?(@.type=="x")].name` or `.metadata.annotations['a\.b']`. Filters cannot be nested, as in the Go
+/// library.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in a few words.
+/// Returns a short description of the syntax error.
 pub(crate) fn parse(text: &str) -> Result<Vec<Hop>, String> {
     steps(text, false)
 }
@@ -65,7 +65,7 @@ fn steps(text: &str, in_filter: bool) -> Result<Vec<Hop>, String> {
     Ok(steps)
 }
 
-/// All values at a path.
+/// Returns all values at a path.
 pub(crate) fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     let mut found = vec![value];
     for step in steps {
@@ -74,7 +74,7 @@ pub(crate) fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     found
 }
 
-/// The value at a path of plain members, with a leading dot or without.
+/// Returns the value at a path of plain members. The leading dot is optional.
 pub(crate) fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }
@@ -114,7 +114,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Where the bracket closes, quotes and inner brackets aside.
+/// Returns the index of the closing bracket, skipping quotes and inner brackets.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {
@@ -170,7 +170,7 @@ fn quoted(text: &str) -> Option<&str> {
     ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
 }
 
-/// A name up to the next dot or bracket; a backslash takes the next character as it is.
+/// Reads a name up to the next dot or bracket. A backslash escapes the next character.
 fn member_name(text: &str) -> (String, &str) {
     let (mut name, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

@@ -1,4 +1,4 @@
-//! Accepts the names of definitions, establishes definitions, and keeps their conditions.
+//! Accepts the names of definitions, establishes definitions, and maintains their conditions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 use super::{approval, is_established, is_terminating};
 use crate::object::set_condition;
 
-/// What a custom resource is called.
+/// The names of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DefinitionNames {
     pub(super) plural: String,
@@ -20,12 +20,12 @@ pub(super) struct DefinitionNames {
 }
 
 impl DefinitionNames {
-    /// Those that a definition asks for.
+    /// Returns the names in the spec of a definition.
     fn requested(definition: &Json) -> Self {
         Self::read(&definition["spec"]["names"])
     }
 
-    /// Those that it has.
+    /// Returns the accepted names in the status of a definition.
     pub(super) fn accepted(definition: &Json) -> Self {
         Self::read(&definition["status"]["acceptedNames"])
     }
@@ -43,7 +43,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Without what is empty and may be left out.
+    /// Returns the names as JSON, without optional names that are empty.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -60,30 +60,29 @@ impl DefinitionNames {
     }
 }
 
-/// Accepts the names of a definition, as far as none of `taken` has them, the others of its group, and establishes it; answers it with its
-/// new status, if that changed.
+/// Accepts the names of a definition and establishes it. Returns the definition with its new status if the status changed.
 ///
-/// `now` is the time of a changed condition, as metadata carry it.
+/// Names in `taken`, which are accepted for other definitions of the group, are conflicts. `now` is the transition time of changed
+/// conditions, in the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
-    let nothing = Taken::default();
-    let taken = if has_its_names(definition) { &nothing } else { taken };
+    let none = Taken::default();
+    let taken = if has_its_names(definition) { &none } else { taken };
     let mut settled = definition.clone();
     accept(&mut settled, taken, now).then_some(settled)
 }
 
-/// Says in a condition how it stands with a definition.
-fn say(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
     let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
     set_condition(definition, condition, now);
 }
 
-/// Whether a definition has the names that it asks for: then nobody else can have them, and nobody is asked.
+/// Whether all requested names of a definition are accepted. If so, no other definition can have them, and conflicts need no check.
 pub(crate) fn has_its_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The names that definitions of a group have, and how many of them have each.
+/// The accepted names of the definitions of a group, with the number of definitions that have each name.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     resources: HashMap<String, usize>,
@@ -91,12 +90,12 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Adds those that a definition has.
+    /// Adds the accepted names of a definition.
     pub(crate) fn add(&mut self, definition: &Json) {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Takes away those that a definition has, which were added before.
+    /// Removes the accepted names of a definition that was added before.
     pub(crate) fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {
@@ -119,7 +118,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // The last conflict is told.
+    // The last conflict is reported.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name
@@ -159,20 +158,27 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
         status.set("acceptedNames", accepted.value());
     }
     match &conflict {
-        None => say(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
-        Some((reason, message)) => say(definition, "NamesAccepted", "False", reason, message, now),
+        None => set_status_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => set_status_condition(definition, "NamesAccepted", "False", reason, message, now),
     }
     if !is_established(definition) && !is_terminating(definition) {
         match conflict {
             None => {
                 let message = "the initial names have been accepted";
-                say(definition, "Established", "True", "InitialNamesAccepted", message, now);
+                set_status_condition(definition, "Established", "True", "InitialNamesAccepted", message, now);
             }
-            Some(_) => say(definition, "Established", "False", "NotAccepted", "not all names are accepted", now),
+            Some(_) => set_status_condition(
+                definition,
+                "Established",
+                "False",
+                "NotAccepted",
+                "not all names are accepted",
+                now,
+            ),
         }
     }
     if let Some((status, reason, message)) = approval::condition(definition) {
-        say(definition, approval::APPROVAL_CONDITION, status, reason, &message, now);
+        set_status_condition(definition, approval::APPROVAL_CONDITION, status, reason, &message, now);
     }
     *definition != before
 }

@@ -1,4 +1,4 @@
-//! Patterns of texts, at a bounded cost: a few characters can ask for an automaton of megabytes, as `\pL{99}` does.
+//! The regular expressions of `pattern`, at a bounded cost. A few characters, such as `\pL{99}`, can need an automaton of megabytes.
 
 mod go_limits;
 mod machine;
@@ -14,45 +14,45 @@ use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::translate::TranslatorBuilder;
 
-/// How many bytes an automaton may take. A pattern whose automaton would be larger is run by a machine.
+/// The maximum size of an automaton in bytes. A pattern that needs a larger one runs on a [`Machine`].
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// So many bytes of a text are a step.
+/// The number of bytes of text that count as a step.
 pub(super) const STEP_OF_TEXT: usize = 64;
-/// So many instructions of a machine are a step.
+/// The number of instructions of a machine that count as a step.
 const STEP_OF_MACHINE: usize = 16;
-/// Longer ones are refused: each three characters can name a class of thousands of others.
+/// The maximum length of a pattern in bytes. Three characters can name a class of thousands of others.
 const LONGEST_PATTERN: usize = 8 << 10;
-/// As in Go.
+/// The maximum nesting depth of a pattern, as in Go.
 const DEEPEST_PATTERN: u32 = 1_000;
-/// What all patterns of a definition may cost: as much as their automata may take, and so much for each character and for each class of Unicode
-/// that is named.
+/// The memory budget of all patterns of a definition, in bytes. A pattern costs the maximum size of an automaton, and the amounts below for
+/// each character and for each named Unicode class.
 const PATTERN_BUDGET: usize = 128 << 20;
 const OF_PATTERN_CHARACTER: usize = 1 << 10;
 const OF_NAMED_CLASS: usize = 8 << 10;
 
-/// A pattern, made ready when it is first needed: most definitions have more of them than their objects ask for.
+/// A pattern. It is compiled on its first use: the objects of most definitions use only some of the patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
-    ready: OnceLock<Option<Ready>>,
+    compiled: OnceLock<Option<Compiled>>,
 }
 
 #[derive(Debug)]
-enum Ready {
+enum Compiled {
     Automaton(Regex),
     Machine(Machine),
 }
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        Self { text: text.into(), ready: OnceLock::new() }
+        Self { text: text.into(), compiled: OnceLock::new() }
     }
 
-    /// Whether it is in the text, and how many steps that took. What is no pattern is in every text.
+    /// Returns whether the pattern matches the text, and the number of steps. An invalid pattern matches every text.
     pub(super) fn matches(&self, text: &str) -> (bool, usize) {
-        match self.ready.get_or_init(|| ready(&self.text).ok().flatten()) {
-            Some(Ready::Automaton(regex)) => (regex.is_match(text), text.len() / STEP_OF_TEXT),
-            Some(Ready::Machine(machine)) => {
+        match self.compiled.get_or_init(|| compile(&self.text).ok().flatten()) {
+            Some(Compiled::Automaton(regex)) => (regex.is_match(text), text.len() / STEP_OF_TEXT),
+            Some(Compiled::Machine(machine)) => {
                 let (matches, steps) = machine.is_match(text);
                 (matches, steps / STEP_OF_MACHINE)
             }
@@ -67,17 +67,17 @@ impl fmt::Display for Pattern {
     }
 }
 
-fn ready(text: &str) -> Result<Option<Ready>, String> {
+fn compile(text: &str) -> Result<Option<Compiled>, String> {
     if text.len() > LONGEST_PATTERN {
         return Ok(None);
     }
-    let pattern = as_go_reads_it(text);
+    let pattern = with_go_classes(text);
     let hir = translate(&pattern, &parse(&pattern)?)?;
     let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(DEEPEST_PATTERN).build();
-    Ok(regex.ok().map(Ready::Automaton).or_else(|| Machine::new(&hir).map(Ready::Machine)))
+    Ok(regex.ok().map(Compiled::Automaton).or_else(|| Machine::new(&hir).map(Compiled::Machine)))
 }
 
-/// Reads a pattern, and refuses what Go does.
+/// Parses a pattern, and rejects patterns that Go rejects.
 fn parse(pattern: &str) -> Result<Ast, String> {
     if pattern.len() > LONGEST_PATTERN * SPELT_OUT {
         return Err("expression too large".into());
@@ -91,7 +91,8 @@ fn translate(pattern: &str, ast: &Ast) -> Result<Hir, String> {
     TranslatorBuilder::new().build().translate(pattern, ast).map_err(|error| error.to_string())
 }
 
-/// An automaton has all that is repeated as often as that says, and of a class of Unicode the bytes of thousands of characters.
+/// Estimates the cost of compiling a pattern. An automaton contains every repetition separately, and thousands of characters for each
+/// Unicode class.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -103,11 +104,11 @@ fn weight(pattern: &str) -> usize {
     pattern.len() * copies * of_character
 }
 
-/// By how much a pattern grows at most where its classes are spelt out.
+/// The maximum factor by which `with_go_classes` lengthens a pattern.
 const SPELT_OUT: usize = 8;
 
-/// The same with the classes spelt out that are ASCII in Go.
-fn as_go_reads_it(pattern: &str) -> String {
+/// Replaces the classes that are ASCII in Go, such as `\d`, by explicit ones.
+fn with_go_classes(pattern: &str) -> String {
     let mut spelt = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
@@ -128,22 +129,23 @@ fn as_go_reads_it(pattern: &str) -> String {
     spelt
 }
 
-/// The patterns of one definition, as far as they have been looked at. Most stand in it many times, and are made ready once.
+/// The patterns of one definition that were used so far. Most of them occur many times, and are compiled once.
 #[derive(Debug)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
-    known: HashMap<String, Result<(), String>>,
+    checked: HashMap<String, Result<(), String>>,
+    /// The rest of [`PATTERN_BUDGET`].
     left: usize,
 }
 
 impl Default for Patterns {
     fn default() -> Self {
-        Self { by_text: HashMap::new(), known: HashMap::new(), left: PATTERN_BUDGET }
+        Self { by_text: HashMap::new(), checked: HashMap::new(), left: PATTERN_BUDGET }
     }
 }
 
 impl Patterns {
-    /// The pattern of that text, which all share that ask for it.
+    /// Returns the shared pattern for this text.
     pub(super) fn shared(&mut self, text: &str) -> Arc<Pattern> {
         if let Some(known) = self.by_text.get(text) {
             return known.clone();
@@ -153,22 +155,22 @@ impl Patterns {
         made
     }
 
-    /// About what those that are shared take to be made ready, as bytes of a body that takes as long.
+    /// Returns the approximate cost of compiling all shared patterns, in bytes of a body that take as long.
     pub(super) fn weight(&self) -> usize {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Why it is no pattern, if so; or one too many.
+    /// Returns an error if the pattern is invalid, or if it exceeds the budget of the definition.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
-        if let Some(known) = self.known.get(pattern) {
+        if let Some(known) = self.checked.get(pattern) {
             return known.clone();
         }
-        let checked = self.look_at(pattern);
-        self.known.insert(pattern.into(), checked.clone());
+        let checked = self.check_new(pattern);
+        self.checked.insert(pattern.into(), checked.clone());
         checked
     }
 
-    fn look_at(&mut self, text: &str) -> Result<(), String> {
+    fn check_new(&mut self, text: &str) -> Result<(), String> {
         let invalid = |why| format!("must be a valid regular expression, but isn't: {why}");
         let spend = |left: &mut usize, cost: usize| {
             *left = left.checked_sub(cost).ok_or("is one pattern too many for one definition")?;
@@ -178,7 +180,7 @@ impl Patterns {
         if text.len() > LONGEST_PATTERN {
             return Err(invalid("expression too large".into()));
         }
-        let pattern = as_go_reads_it(text);
+        let pattern = with_go_classes(text);
         let ast = parse(&pattern).map_err(invalid)?;
         spend(&mut self.left, go_limits::classes(&ast) * OF_NAMED_CLASS)?;
         translate(&pattern, &ast).map(drop).map_err(invalid)
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pattern_costs_follows_its_automaton() {
+    fn automaton_steps_are_proportional_to_the_text() {
         let check = |pattern: &str, text: &str, expected: (bool, usize)| {
             assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern}");
         };
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_large_classes_is_run_by_a_machine_whose_steps_count() {
+    fn patterns_of_large_classes_run_on_a_machine() {
         let pattern = Pattern::new(r"^\pL{50}i$");
         for (text, expected) in [(format!("{}i", "\u{e9}".repeat(50)), true), ("a".repeat(51), false)] {
             let (matches, steps) = pattern.matches(&text);
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pattern_weighs_follows_what_it_repeats() {
+    fn weight_of_a_pattern_grows_with_its_repeats() {
         for (pattern, least, most) in [
             ("^[a-z]+$", 1, 100),
             ("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", 1_000, 4_000),
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_those_of_go() {
+    fn perl_classes_are_ascii_as_in_go() {
         for (pattern, text, expected) in [
             (r"^\d+$", "12", true),
             (r"^\d+$", "\u{661}", false),
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_bounded_as_in_go_and_many_classes_of_unicode_are_not_refused() {
+    fn repeats_are_bounded_and_unicode_classes_are_accepted() {
         let mut patterns = Patterns::default();
         for pattern in ["a{1001}", "(a{100}){100}", &"(".repeat(2_000)] {
             assert!(patterns.check(pattern).is_err(), "{pattern}");
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_stand_often_are_looked_at_once_and_others_have_an_end() {
+    fn repeated_patterns_cost_once_and_new_ones_are_bounded() {
         let mut patterns = Patterns::default();
         for _ in 0..1_000_000 {
             assert_eq!(patterns.check("^[a-z]{1,63}$"), Ok(()));
@@ -266,6 +268,6 @@ mod tests {
         );
         let taken = (0..).take_while(|number| patterns.check(&format!(r"\pL{{5}}{number}")).is_ok()).count();
         assert!((2_000..4_000).contains(&taken), "{taken}");
-        assert_eq!(patterns.check("^[a-z]{1,63}$"), Ok(()), "what is known stays so");
+        assert_eq!(patterns.check("^[a-z]{1,63}$"), Ok(()), "a known pattern stays valid");
     }
 }

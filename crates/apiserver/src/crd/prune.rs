@@ -1,64 +1,64 @@
-//! Removes the fields of a custom resource that its schema does not know.
+//! Prunes custom resources: removes the fields that their schema does not declare.
 
 use pintle_json::{Json, Map};
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::structural::{Additional, Structural};
 use pintle_store::{METADATA, OBJECT};
 
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Takes what the schema does not know from a custom resource; answers the paths of what went, as far as they are told: of its
-/// own metadata first, of embedded ones last, each sorted.
+/// Removes unknown fields from a custom resource. Returns their paths, up to a total size: first those in the object's metadata, last those
+/// in embedded metadata, each group sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
-    let mut gone = Gone::default();
-    resource(schema, object, At::Start(""), &mut gone);
-    gone.paths.iter_mut().for_each(|paths| paths.sort());
-    gone.paths.concat()
+    let mut removed = Removed::default();
+    resource(schema, object, FieldPath::Start(""), &mut removed);
+    removed.paths.iter_mut().for_each(|paths| paths.sort());
+    removed.paths.concat()
 }
 
-/// The paths of what went, by where it stood. Each may be as long as the object.
+/// The paths of removed fields, by place. Each path may be as long as the object.
 #[derive(Default)]
-struct Gone {
+struct Removed {
     paths: [Vec<String>; 3],
-    told: usize,
+    bytes: usize,
 }
 
-/// Where something stood, in the order in which it is told.
+/// The place of a removed field, in the order in which the paths are reported.
 #[derive(Clone, Copy)]
-enum Stood {
+enum Place {
     Metadata,
     Object,
     EmbeddedMetadata,
 }
 
-/// So many bytes of paths are told.
-const MOST_PATHS_TOLD: usize = 4 << 20;
+/// The maximum total size of the reported paths, in bytes.
+const MOST_PATH_BYTES: usize = 4 << 20;
 
-impl Gone {
-    fn tell(&mut self, stood: Stood, path: At<'_>) {
-        if self.told < MOST_PATHS_TOLD {
+impl Removed {
+    fn add(&mut self, place: Place, path: FieldPath<'_>) {
+        if self.bytes < MOST_PATH_BYTES {
             let path = String::from(path);
-            self.told += size_of::<String>() + path.len();
-            self.paths[stood as usize].push(path);
+            self.bytes += size_of::<String>() + path.len();
+            self.paths[place as usize].push(path);
         }
     }
 }
 
-/// Takes what the schema does not know from a part of a resource.
+/// Removes unknown fields from a part of a resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
-    self::value(schema, value, At::Start(""), &mut Gone::default());
+    self::value(schema, value, FieldPath::Start(""), &mut Removed::default());
 }
 
-/// Takes what no metadata has from that of the objects in a value.
+/// Removes unknown fields from the metadata of the embedded objects in a value.
 pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
             if schema.embedded
                 && let Some(Json::Object(metadata)) = members.get_mut("metadata")
             {
-                prune_metadata(metadata, Stood::EmbeddedMetadata, At::Start(""), &mut Gone::default());
+                prune_metadata(metadata, Place::EmbeddedMetadata, FieldPath::Start(""), &mut Removed::default());
             }
             for (key, member) in members.iter_mut() {
                 if let Some(schema) = schema.member(key) {
@@ -75,16 +75,16 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// The same for all defaults of a schema, so that none of it comes into an object by them.
+/// Removes unknown metadata fields from all defaults of a schema, so that defaulting does not add them.
 pub(super) fn prune_defaults(schema: &mut Structural) {
     if let Some(mut default) = schema.default.take() {
         prune_embedded(schema, &mut default);
         schema.default = Some(default);
     }
-    if let Some(of_metadata) = schema.properties.get_mut("metadata").filter(|_| schema.embedded) {
-        of_metadata.keep_defaults(|name| METADATA.contains(&name));
-        if let Some(Json::Object(metadata)) = &mut of_metadata.default {
-            prune_metadata(metadata, Stood::EmbeddedMetadata, At::Start(""), &mut Gone::default());
+    if let Some(metadata_schema) = schema.properties.get_mut("metadata").filter(|_| schema.embedded) {
+        metadata_schema.keep_defaults(|name| METADATA.contains(&name));
+        if let Some(Json::Object(metadata)) = &mut metadata_schema.default {
+            prune_metadata(metadata, Place::EmbeddedMetadata, FieldPath::Start(""), &mut Removed::default());
         }
     }
     let additional = match &mut schema.additional {
@@ -94,60 +94,60 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
     schema.properties.values_mut().chain(schema.items.as_deref_mut()).chain(additional).for_each(prune_defaults);
 }
 
-/// Whether [`prune`] would take anything away.
+/// Whether the object has no fields that [`prune`] would remove.
 pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
     resource_is_pruned(schema, object)
 }
 
-fn resource(schema: &Structural, object: &mut Json, path: At<'_>, gone: &mut Gone) {
+fn resource(schema: &Structural, object: &mut Json, path: FieldPath<'_>, removed: &mut Removed) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
-        prune_metadata(metadata, Stood::Metadata, path.member("metadata"), gone);
+        prune_metadata(metadata, Place::Metadata, path.member("metadata"), removed);
     }
-    prune_members(schema, members, path, gone, true);
+    prune_members(schema, members, path, removed, true);
 }
 
-fn prune_metadata(metadata: &mut Map, stood: Stood, path: At<'_>, gone: &mut Gone) {
-    keep(metadata, &METADATA, stood, path, gone);
+fn prune_metadata(metadata: &mut Map, place: Place, path: FieldPath<'_>, removed: &mut Removed) {
+    keep(metadata, &METADATA, place, path, removed);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
         let Some(Json::Array(items)) = metadata.get_mut(key) else { continue };
         for (at, item) in items.iter_mut().enumerate() {
             if let Json::Object(item) = item {
-                keep(item, known, stood, path.member(key).item(at), gone);
+                keep(item, known, place, path.member(key).item(at), removed);
             }
         }
     }
 }
 
-fn keep(members: &mut Map, known: &[&str], stood: Stood, path: At<'_>, gone: &mut Gone) {
+fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, removed: &mut Removed) {
     members.retain(|key, _| {
         let stays = known.contains(&key.as_str());
         if !stays {
-            gone.tell(stood, path.member(key));
+            removed.add(place, path.member(key));
         }
         stays
     });
 }
 
-fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
+fn value(schema: &Structural, value: &mut Json, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
             if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
-                prune_metadata(metadata, Stood::EmbeddedMetadata, path.member("metadata"), gone);
+                prune_metadata(metadata, Place::EmbeddedMetadata, path.member("metadata"), removed);
             }
-            prune_members(schema, members, path, gone, true);
+            prune_members(schema, members, path, removed, true);
         }
-        Json::Object(members) => prune_members(schema, members, path, gone, false),
+        Json::Object(members) => prune_members(schema, members, path, removed, false),
         Json::Array(items) => {
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter_mut().enumerate() {
-                    self::value(schema, item, path.item(at), gone);
+                    self::value(schema, item, path.item(at), removed);
                 }
             } else if !schema.preserve_unknown {
-                // Without a schema of the items nothing in them is known.
-                let nothing = Structural::default();
+                // Without a schema for items, all of their fields are unknown.
+                let empty = Structural::default();
                 for (at, item) in items.iter_mut().enumerate() {
-                    self::value(&nothing, item, path.item(at), gone);
+                    self::value(&empty, item, path.item(at), removed);
                 }
             }
         }
@@ -155,16 +155,22 @@ fn value(schema: &Structural, value: &mut Json, path: At<'_>, gone: &mut Gone) {
     }
 }
 
-fn prune_members(schema: &Structural, members: &mut Map, path: At<'_>, gone: &mut Gone, is_resource: bool) {
+fn prune_members(
+    schema: &Structural,
+    members: &mut Map,
+    path: FieldPath<'_>,
+    removed: &mut Removed,
+    is_resource: bool,
+) {
     members.retain(|key, member| {
         if is_resource && OBJECT.contains(&key.as_str()) {
             return true;
         }
         match schema.member(key) {
-            Some(schema) => value(schema, member, path.member(key), gone),
+            Some(schema) => value(schema, member, path.member(key), removed),
             None if schema.preserve_unknown || schema.knows(key) => {}
             None => {
-                gone.tell(Stood::Object, path.member(key));
+                removed.add(Place::Object, path.member(key));
                 return false;
             }
         }
@@ -199,8 +205,8 @@ fn value_is_pruned(schema: &Structural, value: &Json) -> bool {
         Json::Array(items) => match &schema.items {
             Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
             None => {
-                let nothing = Structural::default();
-                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&nothing, item))
+                let empty = Structural::default();
+                schema.preserve_unknown || items.iter().all(|item| value_is_pruned(&empty, item))
             }
         },
         _ => true,

@@ -1,4 +1,4 @@
-//! A structural schema, read from the JSON of a definition.
+//! Structural schemas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::allowed::Allowed;
-use super::at::At;
+use super::field_path::FieldPath;
 use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, read once from the JSON of a definition.
 ///
-/// Reading never fails: what validation of the definition refuses is left out here.
+/// Reading never fails: parts that the validation of definitions rejects are left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub(crate) type_name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Structural {
     pub(crate) list_map_keys: Vec<String>,
     pub(crate) default: Option<Json>,
     pub(crate) properties: BTreeMap<String, Structural>,
-    /// Those of the properties that have a default.
+    /// The names of the properties with a default.
     defaulted: Vec<String>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Structural>>,
@@ -34,21 +34,22 @@ pub(crate) struct Structural {
     pub(crate) any_of: Vec<Structural>,
     pub(crate) one_of: Vec<Structural>,
     pub(crate) not: Option<Box<Structural>>,
-    /// Whether there are CEL rules for the value itself, and whether there are any in it.
+    /// Whether there are CEL rules for the value itself.
     pub(crate) has_rules: bool,
+    /// Whether there are CEL rules for the value or a part of it.
     pub(crate) has_rules_within: bool,
 }
 
-/// What values of a map may be.
+/// The `additionalProperties` of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// Anything, or nothing.
+    /// Every value, or none.
     Allowed(bool),
-    /// What fits a schema.
+    /// Values that match a schema.
     Schema(Box<Structural>),
 }
 
-/// Bounds of a value.
+/// The limits for a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) values: Option<Allowed>,
@@ -67,7 +68,7 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema of the definition that these patterns are of.
+    /// Reads a schema. `patterns` are the patterns of its definition.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let flag = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);
@@ -112,14 +113,14 @@ impl Structural {
         read
     }
 
-    /// Leaves out the defaults of the properties that are not to be kept.
+    /// Drops the defaults of all properties for which `kept` returns false.
     pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
         self.defaulted.retain(|name| kept(name));
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
     }
 
-    /// The path of the first part of a value that CEL rules are about.
-    pub(crate) fn ruled(&self, value: &Json, path: At<'_>) -> Option<String> {
+    /// Returns the path of the first part of a value that has CEL rules.
+    pub(crate) fn first_rule_path(&self, value: &Json, path: FieldPath<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {
             return None;
         }
@@ -129,22 +130,22 @@ impl Structural {
         }
         match value {
             Json::Object(members) => {
-                members.iter().find_map(|(name, value)| self.member(name)?.ruled(value, path.member(name)))
+                members.iter().find_map(|(name, value)| self.member(name)?.first_rule_path(value, path.member(name)))
             }
             Json::Array(items) => {
                 let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
-                items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, path.item(at)))
+                items.iter().enumerate().find_map(|(at, item)| schema.first_rule_path(item, path.item(at)))
             }
             _ => None,
         }
     }
 
-    /// The properties that have a default.
+    /// Returns the properties with a default.
     pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// The schema of a member of an object, if one is declared.
+    /// Returns the schema of a member, if it has one.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),
@@ -153,7 +154,7 @@ impl Structural {
         }
     }
 
-    /// Whether an object may have this member.
+    /// Whether the schema allows this member.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.properties.contains_key(name)
             || matches!(self.additional, Some(Additional::Schema(_) | Additional::Allowed(true)))

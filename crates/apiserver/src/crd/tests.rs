@@ -1,4 +1,4 @@
-//! Definitions and custom resources: pruning, defaults, validation, names and versions.
+//! Tests of definitions and custom resources: pruning, defaults, validation, names and versions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::object::condition;
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 
-/// A definition of widgets with one version of this schema of `spec`.
+/// Returns a definition of widgets with one version that has this schema of `spec`.
 fn definition(spec: Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
@@ -38,7 +38,7 @@ fn kind(spec: Json) -> Kind {
 }
 
 #[test]
-fn a_pattern_that_stands_often_in_a_definition_is_one_pattern() {
+fn repeated_patterns_of_a_definition_are_shared() {
     let mut patterns = Patterns::default();
     let property = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": r"\pL{99}"}));
     let schema = json!({"type": "object", "properties": (0..200).map(property).collect::<pintle_json::Map>()});
@@ -46,24 +46,24 @@ fn a_pattern_that_stands_often_in_a_definition_is_one_pattern() {
     let first = one.properties["p0"].limits.pattern.as_ref().expect("it has one");
     for property in one.properties.values().chain(other.properties.values()) {
         let pattern = property.limits.pattern.as_ref().expect("each has one");
-        assert!(Arc::ptr_eq(first, pattern), "of each version");
+        assert!(Arc::ptr_eq(first, pattern), "shared by all versions");
     }
 }
 
-/// What pruning and defaulting make of a spec.
+/// Checks the result of pruning and defaulting a spec, and the reported unknown fields.
 #[track_caller]
-fn check_made(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
+fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);
     let mut object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
-    let gone = kind.strategy.prune(&mut object);
+    let removed = kind.strategy.prune(&mut object);
     kind.strategy.drop_nulls(&mut object);
     kind.strategy.defaults(&mut object);
     assert_eq!(object["spec"], expected, "{spec}");
-    assert_eq!(gone, unknown, "{spec}");
+    assert_eq!(removed, unknown, "{spec}");
 }
 
 #[test]
-fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
+fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
     let o =
         json!({"type": "object", "properties": {"a": {"type": "string", "default": "in"}, "c": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {
@@ -106,11 +106,11 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
         ),
         (json!({"e": {"metadata": null}}), with(json!({"e": {"metadata": {}}})), vec![]),
     ] {
-        check_made(schema.clone(), spec, expected, &unknown);
+        check_pruned_and_defaulted(schema.clone(), spec, expected, &unknown);
     }
 }
 
-/// The faults of a spec, each as `reason field`.
+/// Checks the errors of a spec, each written as `reason field`.
 #[track_caller]
 fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
     let kind = kind(schema);
@@ -124,8 +124,8 @@ fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
 }
 
 #[test]
-fn a_value_is_held_against_its_schema() {
-    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
+fn values_are_validated_against_their_schema() {
+    let with_field = |field: Json| json!({"type": "object", "properties": {"x": field}});
     let list = json!({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]},
                       "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
     for (schema, x, expected) in [
@@ -199,12 +199,12 @@ fn a_value_is_held_against_its_schema() {
             vec!["Required spec.x.apiVersion", "Invalid spec.x.kind"],
         ),
     ] {
-        check_errors(of(schema), json!({"x": x}), &expected);
+        check_errors(with_field(schema), json!({"x": x}), &expected);
     }
 }
 
 #[test]
-fn an_unchanged_error_passes_an_update() {
+fn invalid_field_may_stay_unchanged_in_an_update() {
     let kind = kind(
         json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 1}, "n": {"type": "integer"}}}),
     );
@@ -220,7 +220,7 @@ fn an_unchanged_error_passes_an_update() {
 }
 
 #[test]
-fn names_are_taken_once_and_heal_when_the_other_definition_goes() {
+fn name_conflict_resolves_when_the_other_definition_is_deleted() {
     let first = established(&definition(json!({"type": "object"})));
     let mut taken = Taken::default();
     taken.add(&first);
@@ -233,13 +233,13 @@ fn names_are_taken_once_and_heal_when_the_other_definition_goes() {
     assert_eq!(refused["status"]["acceptedNames"], json!({"plural": "gadgets", "singular": "gadget", "kind": ""}));
     assert!(settle(&refused, &taken, "later").is_none());
     taken.remove(&first);
-    let healed = settle(&refused, &taken, "t").expect("it changes again");
-    assert!(is_established(&healed));
-    assert!(settle(&healed, &taken, "later").is_none());
+    let resolved = settle(&refused, &taken, "t").expect("it changes again");
+    assert!(is_established(&resolved));
+    assert!(settle(&resolved, &taken, "later").is_none());
 }
 
 #[test]
-fn a_version_that_is_not_stored_shows_only_what_both_versions_know() {
+fn other_versions_contain_only_fields_known_to_both() {
     let mut definition =
         definition(json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}));
     let other = json!({
@@ -256,7 +256,7 @@ fn a_version_that_is_not_stored_shows_only_what_both_versions_know() {
 }
 
 #[test]
-fn defaults_are_those_of_the_version_that_an_object_was_written_in() {
+fn defaults_come_from_the_version_of_the_last_write() {
     let mut definition = definition(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
     let spec =
         json!({"type": "object", "properties": {"a": {"type": "string"}, "c": {"type": "string", "default": "x"}}});
@@ -276,7 +276,7 @@ fn defaults_are_those_of_the_version_that_an_object_was_written_in() {
 }
 
 #[test]
-fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema() {
+fn changed_schema_converts_stored_objects_again() {
     let served = |properties: Json| {
         let definition = definition(json!({"type": "object", "properties": properties}));
         kinds(&established(&definition)).swap_remove(0)
@@ -289,7 +289,7 @@ fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema(
     }
 }
 
-/// The faults of a definition, each as `reason field`.
+/// Checks the errors of a definition, each written as `reason field`.
 #[track_caller]
 fn check_definition(spec: Json, expected: &[&str]) {
     let errors = super::Definition.validate_create(&definition(spec.clone()));
@@ -302,46 +302,48 @@ fn check_definition(spec: Json, expected: &[&str]) {
 }
 
 #[test]
-fn a_schema_has_to_be_structural() {
-    let of = |field: Json| json!({"type": "object", "properties": {"x": field}});
+fn definition_schemas_must_be_valid_and_structural() {
+    let with_field = |field: Json| json!({"type": "object", "properties": {"x": field}});
     for (schema, expected) in [
-        (of(json!({"type": "string"})), vec![]),
+        (with_field(json!({"type": "string"})), vec![]),
         (json!({}), vec!["Required ~.type"]),
-        (of(json!({"minimum": 1})), vec!["Required ~.properties[x].type"]),
-        (of(json!({"type": "int"})), vec!["NotSupported ~.properties[x].type"]),
-        (of(json!({"type": "array"})), vec!["Required ~.properties[x].items"]),
-        (of(json!({"type": "array", "items": {}})), vec!["Required ~.properties[x].items.type"]),
-        (of(json!({"$ref": "#/a", "type": "string"})), vec!["Forbidden ~.properties[x].$ref"]),
-        (of(json!({"type": "string", "pattern": "["})), vec!["Invalid ~.properties[x].pattern"]),
+        (with_field(json!({"minimum": 1})), vec!["Required ~.properties[x].type"]),
+        (with_field(json!({"type": "int"})), vec!["NotSupported ~.properties[x].type"]),
+        (with_field(json!({"type": "array"})), vec!["Required ~.properties[x].items"]),
+        (with_field(json!({"type": "array", "items": {}})), vec!["Required ~.properties[x].items.type"]),
+        (with_field(json!({"$ref": "#/a", "type": "string"})), vec!["Forbidden ~.properties[x].$ref"]),
+        (with_field(json!({"type": "string", "pattern": "["})), vec!["Invalid ~.properties[x].pattern"]),
         (
-            of(json!({"type": "string", "anyOf": [{"type": "string", "default": "x"}]})),
+            with_field(json!({"type": "string", "anyOf": [{"type": "string", "default": "x"}]})),
             vec!["Forbidden ~.properties[x].anyOf[0].default", "Forbidden ~.properties[x].anyOf[0].type"],
         ),
-        (of(json!({"type": "integer", "default": "one"})), vec!["TypeInvalid ~.properties[x].default"]),
+        (with_field(json!({"type": "integer", "default": "one"})), vec!["TypeInvalid ~.properties[x].default"]),
         (
-            of(json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "default": {}})),
+            with_field(
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "default": {}}),
+            ),
             vec!["Required ~.properties[x].default.a"],
         ),
-        (of(json!({"type": "object", "default": {"b": 1}})), vec!["Invalid ~.properties[x].default"]),
+        (with_field(json!({"type": "object", "default": {"b": 1}})), vec!["Invalid ~.properties[x].default"]),
         (
-            of(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})),
+            with_field(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})),
             vec!["NotSupported ~.properties[x].x-kubernetes-list-type"],
         ),
         (
-            of(json!({"type": "string", "x-kubernetes-list-type": "bag"})),
+            with_field(json!({"type": "string", "x-kubernetes-list-type": "bag"})),
             vec!["Invalid ~.properties[x].type", "NotSupported ~.properties[x].x-kubernetes-list-type"],
         ),
         (
-            of(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
+            with_field(json!({"type": "object", "not": {"x-kubernetes-map-type": "atomic"}})),
             vec!["Forbidden ~.properties[x].not.x-kubernetes-map-type", "Required ~.properties[x].not.type"],
         ),
-        (of(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
+        (with_field(json!({"type": "string", "$schema": "s"})), vec!["Invalid spec.validation.openAPIV3Schema"]),
         (
-            of(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
+            with_field(json!({"type": "string", "default": "bad", "not": {"enum": ["bad"]}})),
             vec!["Invalid ~.properties[x].default"],
         ),
         (
-            of(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
+            with_field(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
             vec!["Required ~.properties[x].properties", "Invalid ~.properties[x].type"],
         ),
     ] {
@@ -360,7 +362,7 @@ fn check_path(text: &str, expected: Json) {
 }
 
 #[test]
-fn the_path_of_a_column_reaches_members_items_and_filtered_lists() {
+fn json_paths_find_members_items_slices_and_filtered_items() {
     for (text, expected) in [
         (".a.b", json!([1])),
         (".a['x.y']", json!([2])),
@@ -424,7 +426,7 @@ use proptest::strategy::Strategy as Generator;
 
 proptest! {
     #[test]
-    fn pruning_and_defaulting_twice_is_as_once(schema in any_json(), value in any_json()) {
+    fn pruning_and_defaulting_are_idempotent(schema in any_json(), value in any_json()) {
         let schema = Structural::read(&schema, &mut Patterns::default());
         let mut once = value;
         prune::prune(&schema, &mut once);
@@ -441,7 +443,7 @@ proptest! {
     }
 
     #[test]
-    fn no_schema_and_no_value_panics(schema in any_json(), value in any_json()) {
+    fn arbitrary_schemas_and_values_do_not_panic(schema in any_json(), value in any_json()) {
         let definition = definition(schema.clone());
         let errors = super::Definition.validate_create(&definition);
         prop_assert!(errors.iter().all(|error| !error.message.is_empty()));
@@ -457,19 +459,19 @@ proptest! {
     }
 
     #[test]
-    fn no_path_panics(text in "[.a\\[\\]'?(@)=\\\\0-9*:\"]{0,12}") {
+    fn arbitrary_json_paths_do_not_panic(text in "[.a\\[\\]'?(@)=\\\\0-9*:\"]{0,12}") {
         let _ = json_path::parse(&text).is_ok();
     }
 }
 
 #[test]
-fn a_schema_weighs_what_one_value_can_ask_of_it() {
-    let of = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
+fn schema_weight_is_the_maximum_cost_of_one_value() {
+    let weight = |field: Json| kind(json!({"type": "object", "properties": {"x": field}})).strategy.schema_weight();
     let words = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("w{at}"))).collect() };
     let plain = |at: usize| (format!("p{at}"), json!({"type": "string", "enum": ["a", "b"], "description": "d"}));
     let many = json!({"type": "object", "properties": (0..1_000).map(plain).collect::<pintle_json::Map>()});
     const LIGHT: usize = 4 << 10;
-    assert!(of(many) < LIGHT, "no value stands in two places");
+    assert!(weight(many) < LIGHT, "a value has only one place");
     let branches: Json = (0..20).map(|at| json!({"minimum": at})).collect();
     for heavy in [
         json!({"type": "array", "items": {"type": "integer", "anyOf": branches}}),
@@ -481,6 +483,6 @@ fn a_schema_weighs_what_one_value_can_ask_of_it() {
         }}}),
         json!({"type": "string", "pattern": r"\pL{99}"}),
     ] {
-        assert!(of(heavy.clone()) > 8 * LIGHT, "{heavy}");
+        assert!(weight(heavy.clone()) > 8 * LIGHT, "{heavy}");
     }
 }

@@ -5,19 +5,19 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use super::at::At;
+use super::field_path::FieldPath;
 use super::formats;
 use super::pattern::STEP_OF_TEXT;
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
+/// Validates a value at a path against its schema. Parts that are unchanged from `old` are not validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MOST_STEPS })
 }
 
-/// The same of one of several values that may take so many steps together; what this one takes is taken off.
+/// Validates one of several values that share a limit of steps. Subtracts the steps taken from `left`.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -26,35 +26,35 @@ pub(super) fn validate_within(
     left: &mut usize,
 ) -> FieldErrors {
     let mut check = Validation { left: *left, ..Validation::default() };
-    check.value(schema, value, old, At::Start(path));
+    check.value(schema, value, old, FieldPath::Start(path));
     *left = check.left;
     if check.left == 0 {
-        check.nowhere(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
+        check.error_without_path(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
     }
     check.errors
 }
 
-/// A step looks at one value by one part of a schema, or at some of a text, or tells some of a fault.
-/// Branches multiply them: without a bound, a schema and an object that are both within their limits take hours.
+/// The maximum number of steps. A step validates one value against one part of a schema, or a piece of a text, or writes a piece of an
+/// error. Branches multiply the steps: without a limit, a schema and an object of legal sizes can take hours.
 pub(super) const MOST_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
 struct Validation {
     errors: FieldErrors,
     visits: usize,
-    /// Steps that may still be taken.
+    /// The number of steps left.
     left: usize,
 }
 
 impl Validation {
-    fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
+    fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         if old != Some(value) && !is_reordered(schema, value, old) {
             self.changed(schema, value, old, path);
         }
     }
 
-    /// The same of what is not as it was.
-    fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
+    /// Validates a value that is not the same as before.
+    fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         self.visits += 1;
         self.spend(1);
         if self.left == 0 {
@@ -63,7 +63,7 @@ impl Validation {
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
             return;
         }
-        // What is of another type is held against the rest all the same, but for null.
+        // A value of the wrong type is validated further, except null.
         if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
@@ -84,14 +84,14 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Answers whether the JSON type fits; a fault if not.
-    fn is_of_type(&mut self, schema: &Structural, value: &Json, path: At<'_>) -> bool {
+    /// Returns whether the JSON type matches, and reports an error if not.
+    fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let found = type_of(value);
         let (fits, wanted) = match schema.type_name.as_str() {
             _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
             "" => (true, ""),
             "number" => (matches!(found, "integer" | "number"), "number"),
-            // The Go library holds a list for a text in some format.
+            // The Go library accepts a list for a string with a known format.
             "string" if found == "array" && formats::is_known(&schema.format, "string") => (true, ""),
             wanted => (found == wanted, wanted),
         };
@@ -106,11 +106,11 @@ impl Validation {
         fits
     }
 
-    fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) {
+    fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         if !schema.any_of.is_empty() {
             let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
             if fitting == 0 {
-                self.nowhere(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.error_without_path(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
                 self.errors.extend(best);
             }
         }
@@ -118,11 +118,11 @@ impl Validation {
             const STEM: &str = "must validate one and only one schema (oneOf).";
             match self.alternatives(&schema.one_of, value, old, path) {
                 (0, best) => {
-                    self.nowhere(format_args!("\"{path}\" {STEM} Found none valid"));
+                    self.error_without_path(format_args!("\"{path}\" {STEM} Found none valid"));
                     self.errors.extend(best);
                 }
                 (1, _) => {}
-                (many, _) => self.nowhere(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
+                (many, _) => self.error_without_path(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
             }
         }
         if !schema.all_of.is_empty() {
@@ -133,9 +133,11 @@ impl Validation {
                 self.errors.extend(errors);
             }
             match fitting {
-                0 => self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf). None validated")),
+                0 => self.error_without_path(format_args!(
+                    "\"{path}\" must validate all the schemas (allOf). None validated"
+                )),
                 some if some < schema.all_of.len() => {
-                    self.nowhere(format_args!("\"{path}\" must validate all the schemas (allOf)"));
+                    self.error_without_path(format_args!("\"{path}\" must validate all the schemas (allOf)"));
                 }
                 _ => {}
             }
@@ -143,17 +145,18 @@ impl Validation {
         if let Some(not) = &schema.not
             && self.branch(not, value, old, path).errors.is_empty()
         {
-            self.nowhere(format_args!("\"{path}\" must not validate the schema (not)"));
+            self.error_without_path(format_args!("\"{path}\" must not validate the schema (not)"));
         }
     }
 
-    /// How many of the branches fit, and the faults of the one that got furthest; of several the first. No more than those are kept.
+    /// Returns the number of matching branches, and the errors of the branch that got furthest (the first of several). Only these errors
+    /// are kept in memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
         value: &Json,
         old: Option<&Json>,
-        path: At<'_>,
+        path: FieldPath<'_>,
     ) -> (usize, FieldErrors) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
@@ -166,20 +169,20 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Holds the value against a branch by itself; the steps count as those of the whole.
-    fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: At<'_>) -> Self {
+    /// Validates the value against a branch and returns the errors separately. The steps count for the whole validation.
+    fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
         self.left = branch.left;
         branch
     }
 
-    fn text(&mut self, schema: &Structural, text: &str, path: At<'_>) {
+    fn text(&mut self, schema: &Structural, text: &str, path: FieldPath<'_>) {
         let limits = &schema.limits;
         self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
-        // Of these three, the first that is not kept is told.
+        // Only the first of these three violations is reported.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
             self.tell(|| FieldError::new(FieldErrorType::TooLong, path, message));
@@ -209,7 +212,7 @@ impl Validation {
         }
     }
 
-    fn number(&mut self, schema: &Structural, value: &Json, path: At<'_>) {
+    fn number(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         let Some(number) = value.as_f64() else { return };
         let whole = value.is_i64();
         let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
@@ -223,7 +226,10 @@ impl Validation {
                 format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
                 _ => "(default format)".into(),
             };
-            self.nowhere(format_args!("Checked value must be of type {} {format} in {path}", schema.type_name));
+            self.error_without_path(format_args!(
+                "Checked value must be of type {} {format} in {path}",
+                schema.type_name
+            ));
         }
         let limits = &schema.limits;
         if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
@@ -246,13 +252,13 @@ impl Validation {
         }
     }
 
-    fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: At<'_>) {
-        if let Some(of_items) = &schema.items {
+    fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: FieldPath<'_>) {
+        if let Some(item_schema) = &schema.items {
             let before = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
             let before = by_keys(schema, before.map_or(&[], |items| &items[..]));
             for (at, item) in items.iter().enumerate() {
                 let old = if before.is_empty() { None } else { before.get(&keys(schema, item)).copied() };
-                self.value(of_items, item, old, path.item(at));
+                self.value(item_schema, item, old, path.item(at));
             }
         }
         let (count, limits) = (items.len() as u64, &schema.limits);
@@ -269,7 +275,7 @@ impl Validation {
         }
     }
 
-    fn object(&mut self, schema: &Structural, members: &pintle_json::Map, old: Option<&Json>, path: At<'_>) {
+    fn object(&mut self, schema: &Structural, members: &pintle_json::Map, old: Option<&Json>, path: FieldPath<'_>) {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
             let why = format_args!("{path} in body should have at least {least} properties");
@@ -279,12 +285,12 @@ impl Validation {
             self.too_many(path, count, most);
         }
         for (name, member) in members {
-            let of_member = match (schema.properties.get(name.as_str()), &schema.additional) {
+            let member_schema = match (schema.properties.get(name.as_str()), &schema.additional) {
                 (Some(schema), _) => schema,
                 (None, Some(Additional::Schema(schema))) => schema,
                 _ => continue,
             };
-            self.value(of_member, member, old.and_then(|old| old.get(name)), path.member(name));
+            self.value(member_schema, member, old.and_then(|old| old.get(name)), path.member(name));
         }
         self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
@@ -292,7 +298,7 @@ impl Validation {
         }
     }
 
-    fn one_of_values(&mut self, limits: &Limits, value: &Json, path: At<'_>) {
+    fn one_of_values(&mut self, limits: &Limits, value: &Json, path: FieldPath<'_>) {
         let Some(values) = &limits.values else { return };
         self.spend(1 + weight::of_value(value) / STEP_OF_TEXT);
         if values.has(value) {
@@ -306,47 +312,47 @@ impl Validation {
         });
     }
 
-    fn too_many(&mut self, path: At<'_>, count: u64, most: u64) {
+    fn too_many(&mut self, path: FieldPath<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
         self.tell(|| FieldError::new(FieldErrorType::TooMany, path, message));
     }
 
-    fn error(&mut self, reason: FieldErrorType, path: At<'_>, value: &Json, why: fmt::Arguments<'_>) {
+    fn error(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
         self.tell(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Notes a fault. What a branch tells may be told in vain, and as often as there are values: its bytes are work, too.
+    /// Reports an error. Its bytes count as steps: a branch can report errors for every value, even if they are discarded later.
     fn tell(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
         self.spend((self.errors.size() - before) / STEP_OF_TEXT);
     }
 
-    /// A fault that the Go library gives no path.
-    fn nowhere(&mut self, why: fmt::Arguments<'_>) {
-        self.error(FieldErrorType::Invalid, At::Start("<nil>"), &"".into(), why);
+    /// Reports an error without a path, as the Go library does.
+    fn error_without_path(&mut self, why: fmt::Arguments<'_>) {
+        self.error(FieldErrorType::Invalid, FieldPath::Start("<nil>"), &"".into(), why);
     }
 }
 
-/// The faults of lists that are sets or maps: of each value or key that stands more than once, where it stands for the second time.
+/// Returns an error for each duplicate in lists that are sets or maps, at its second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();
-        doubles(schema, value, At::Start(path), &mut errors);
+        collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // Where there were any before, all are let pass.
+    // If the old value has duplicates, all duplicates are allowed.
     if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
-fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldErrors) {
+fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     match value {
         Json::Array(items) => {
             match schema.list_type.as_str() {
-                "map" => double_keys(schema, items, path, errors),
+                "map" => duplicate_keys(schema, items, path, errors),
                 "set" => {
-                    for at in second_times(items.iter()) {
+                    for at in second_occurrences(items.iter()) {
                         errors.add(|| FieldError::duplicate(path.item(at), &items[at]));
                     }
                 }
@@ -354,14 +360,14 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldEr
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    doubles(schema, item, path.item(at), errors);
+                    collect_duplicates(schema, item, path.item(at), errors);
                 }
             }
         }
         Json::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    doubles(schema, member, path.member(name), errors);
+                    collect_duplicates(schema, member, path.member(name), errors);
                 }
             }
         }
@@ -369,8 +375,8 @@ fn doubles(schema: &Structural, value: &Json, path: At<'_>, errors: &mut FieldEr
     }
 }
 
-/// The items of a list may be null, which is an item without keys.
-fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, errors: &mut FieldErrors) {
+/// An item may be null, which counts as an item without keys.
+fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
         return errors.add(|| FieldError::invalid(path.item(at), &items[at], why));
@@ -383,16 +389,16 @@ fn double_keys(schema: &Structural, items: &[Json], path: At<'_>, errors: &mut F
     let keys: Vec<_> = items.iter().map(key).collect();
     // A single key is compared by itself.
     let seconds = match &schema.list_map_keys[..] {
-        [key] => second_times(keys.iter().map(|present| present.get(key).unwrap_or(present))),
-        _ => second_times(keys.iter()),
+        [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
+        _ => second_occurrences(keys.iter()),
     };
     for at in seconds {
         errors.add(|| FieldError::duplicate(path.item(at), &keys[at]));
     }
 }
 
-/// Where values stand for the second time.
-fn second_times<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
+/// Returns the indexes of second occurrences.
+fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
     for (at, item) in items.enumerate() {
@@ -405,18 +411,18 @@ fn second_times<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// The keys by which a list tells an item from others, as one text.
+/// Returns the map keys of an item, joined to one text.
 fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Of several items with the same keys, the first.
+/// Maps keys to items. The first of several items with the same keys wins.
 fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }
 
-/// Whether a list whose items have keys holds the same as before, in whatever order.
+/// Whether a list map has the same items as before, in any order.
 fn is_reordered(schema: &Structural, value: &Json, old: Option<&Json>) -> bool {
     let (Json::Array(items), Some(Json::Array(old))) = (value, old) else { return false };
     if schema.list_type != "map" || items.len() != old.len() {
@@ -426,7 +432,7 @@ fn is_reordered(schema: &Structural, value: &Json, old: Option<&Json>) -> bool {
     items.iter().all(|item| old.get(&keys(schema, item)) == Some(&item))
 }
 
-/// The JSON type as the messages name it. A number without a fraction is an integer.
+/// Returns the JSON type as named in messages. A number without a fraction is an integer.
 fn type_of(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -450,28 +456,28 @@ mod tests {
     use super::*;
     use crate::clock::effort::is_linear;
 
-    /// The steps that a value takes.
+    /// Returns the number of steps that validating a value takes.
     fn steps(schema: &Json, value: &Json) -> usize {
         let schema = Structural::read(schema, &mut Patterns::default());
         let mut check = Validation { left: usize::MAX, ..Validation::default() };
-        check.value(&schema, value, None, At::Start(""));
+        check.value(&schema, value, None, FieldPath::Start(""));
         usize::MAX - check.left
     }
 
     #[test]
-    fn values_that_are_none_of_the_allowed_ones_copy_these_only_where_they_are_told() {
+    fn unsupported_values_are_reported_in_linear_time() {
         let validates = |count: usize| {
             let items = json!({"type": "string", "enum": ["x".repeat(1_000 * count)]});
             let schema = Structural::read(&json!({"type": "array", "items": items}), &mut Patterns::default());
             let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
             assert!(!errors.is_empty());
         };
-        // More than is told in either case.
+        // Both sizes exceed the limit for reported errors.
         assert!(is_linear(400, validates));
     }
 
     #[test]
-    fn many_values_of_a_long_enum_are_validated() {
+    fn long_enum_does_not_exceed_the_step_limit() {
         let values: Vec<_> = (0..20_000).map(|at| format!("v{at}")).collect();
         let schema = json!({"type": "array", "items": {"type": "string", "enum": values}});
         let schema = Structural::read(&schema, &mut Patterns::default());
@@ -479,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_and_told_counts_by_its_bytes() {
+    fn compared_and_reported_bytes_count_as_steps() {
         let long = "x".repeat(64_000);
         let least = |schema: Json, value: Json, least: usize| {
             let steps = steps(&schema, &value);

@@ -1,16 +1,17 @@
-//! What schemas and values weigh, so that what is heavy is not taken for light.
+//! The weights of schemas and values, which decide whether the work on a body is offloaded.
 
 use pintle_json::Json;
 
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// So many bytes of a body take as long to work on as each of these does, where all values of a small body meet it.
+/// The costs of a branch, of an `enum` value or required member, and of a byte of a default value, in bytes of a body that take as long.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// What one value of a body may ask of a schema on top of its own bytes, wherever it stands: all values may stand where that is most.
+/// Returns the maximum cost of one value of a body, on top of its own bytes. It assumes that the value is at the most expensive place of
+/// the schema, because all values of a body may be there.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();
@@ -27,7 +28,7 @@ pub(super) fn of_schema(schema: &Structural) -> usize {
     branches + allowed + schema.required.len() * OF_WORD + defaults + within
 }
 
-/// What a value takes in memory, about.
+/// Returns the approximate size of a value in memory.
 pub(super) fn of_value(value: &Json) -> usize {
     let parts = match value {
         Json::String(text) => text.len(),

@@ -3,10 +3,10 @@
 use pintle_json::{Json, json};
 use pintle_meta::Scope;
 
-use super::elsewhere;
+use super::foreign_gvk;
 use crate::kinds::{Kind, Kinds, Origin, VersionKinds};
 
-/// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
+/// Returns the aggregated document of `/api` (only the core group) or of `/apis` (all other groups).
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
     let groups = kinds.groups().filter(|(name, _)| name.is_empty() == core);
     let items: Vec<_> = groups
@@ -42,7 +42,7 @@ fn resource(kind: &Kind) -> Json {
         .subresources
         .iter()
         .map(|subresource| {
-            let response = match elsewhere(kind, subresource) {
+            let response = match foreign_gvk(kind, subresource) {
                 Some(gvk) => json!({"group": gvk.group, "version": gvk.version, "kind": gvk.kind}),
                 None => own_kind(kind, subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind)),
             };
@@ -55,7 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// Clients fill in group and version of built-in kinds themselves.
+/// For built-in kinds, group and version are empty: clients fill them in.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

@@ -1,5 +1,4 @@
-//! What a server tells of all that it serves, and the OpenAPI documents: made when somebody asks, and kept for as long as the kinds that
-//! they tell of stay the same.
+//! Discovery and OpenAPI documents. They are created on request, and cached until the kinds that they describe change.
 
 mod document_cache;
 #[cfg(test)]
@@ -21,13 +20,13 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. None is made before somebody asks for it, and no two of one sort at once: it takes a while, on a thread of
-/// its own.
+/// The documents of a server. They are created on request, on a blocking thread because it takes a while. At most one OpenAPI document and
+/// one discovery document are created at a time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// Who asks what there is does not wait for what takes longest.
+    /// Separate from `openapi`, so that discovery does not wait for OpenAPI documents, which take longest.
     listings: Arc<Semaphore>,
 }
 
@@ -38,12 +37,12 @@ impl Default for Documents {
     }
 }
 
-/// What a document tells of.
+/// The subject of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentScope {
-    /// What is served, in discovery's own words.
+    /// A discovery document.
     Listing(Listing),
-    /// Where the documents of all versions are.
+    /// The index of the OpenAPI 3 documents.
     Index,
     /// The kinds of one group and version, in OpenAPI 3.
     Version(GroupVersion, DocumentForm),
@@ -51,15 +50,15 @@ pub(crate) enum DocumentScope {
     All(DocumentForm),
 }
 
-/// How an OpenAPI document is written.
+/// The encoding of an OpenAPI document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DocumentForm {
     Json,
-    /// As gnostic has it.
+    /// The messages of gnostic.
     Protobuf,
 }
 
-/// What discovery tells of all groups at once.
+/// The discovery documents that cover all groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Listing {
     /// `/api` or `/apis` with all resources.
@@ -70,30 +69,30 @@ pub(crate) enum Listing {
     Paths,
 }
 
-/// A document as it is sent.
+/// The bytes and the tag of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// By which it is known: another document has another tag, and in each form it has the same.
+    /// The ETag. It identifies the content, and is the same in each form.
     pub(crate) tag: Arc<str>,
     pub(crate) bytes: Bytes,
 }
 
-/// What a document tells of, as it is now: one of a kind for as long as it is there.
+/// The kinds that a document describes, in their current state. It is compared by address.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// The document, made if it is not kept; `None` if nothing of that is served.
+    /// Returns the document, from the cache if possible. Returns `None` if its group and version are not served.
     ///
     /// # Errors
     ///
-    /// It could not be made.
+    /// Returns an error if creating the document panicked.
     pub(crate) async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.cache().find(&scope, &subject) {
             return Ok(Some(document));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // They are never closed. The turn lasts until the document is made, whether or not somebody still waits for it.
+        // The semaphores are never closed. The permit is held until the document is created, even if the caller is gone.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -101,32 +100,34 @@ impl Documents {
             let known = documents.cache().find(&scope, &subject);
             known.unwrap_or_else(|| documents.make(&served, scope, &subject))
         });
-        made.await.map(Some).map_err(|error| Failure::internal(format!("the document was not made: {error}")))
+        made.await.map(Some).map_err(|error| Failure::internal(format!("cannot create the document: {error}")))
     }
 
     fn make(&self, served: &Kinds, scope: DocumentScope, subject: &DocumentSubject) -> Document {
         let document = match &scope {
             DocumentScope::Listing(listing) => listing.document(served),
             DocumentScope::Index => Document::new(self.index(served)),
-            DocumentScope::Version(of, form) => {
-                let kinds = served.version(&of.group, &of.version).map(|version| of_version(version));
+            DocumentScope::Version(group_version, form) => {
+                let kinds = served.version(&group_version.group, &group_version.version);
+                let kinds = kinds.map(|version| kinds_of(version));
                 let document = openapi::document(&kinds.unwrap_or_default());
                 match form {
                     DocumentForm::Json => Document::new(document.to_string()),
                     DocumentForm::Protobuf => {
-                        let known = self.cache().tag(&DocumentScope::Version(of.clone(), DocumentForm::Json), subject);
+                        let scope = DocumentScope::Version(group_version.clone(), DocumentForm::Json);
+                        let known = self.cache().tag(&scope, subject);
                         let tag = known.unwrap_or_else(|| etag(document.to_string().as_bytes()).into());
                         Document { tag, bytes: openapi_proto::v3(&document).into() }
                     }
                 }
             }
-            DocumentScope::All(form) => of_all(served, *form),
+            DocumentScope::All(form) => openapi_v2_document(served, *form),
         };
         self.cache().keep(scope, subject, &document, true);
         document
     }
 
-    /// Each group and version with the path of its document, by which the document can be kept for ever.
+    /// Returns the index: the path of the document of each group and version. The path contains a hash, so that clients can cache forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -135,8 +136,8 @@ impl Documents {
             let subject: DocumentSubject = kinds.clone();
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
-                let document = Document::new(openapi::document(&of_version(kinds)).to_string());
-                // Who asks where the documents are wants few of them.
+                let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
+                // Keep only the tag: most clients request few of the documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });
@@ -154,7 +155,7 @@ impl Documents {
 impl DocumentScope {
     fn subject(&self, served: &Arc<Kinds>) -> Option<DocumentSubject> {
         Some(match self {
-            Self::Version(of, _) => served.version(&of.group, &of.version)?.clone(),
+            Self::Version(version, _) => served.version(&version.group, &version.version)?.clone(),
             Self::Listing(_) | Self::Index | Self::All(_) => served.clone(),
         })
     }
@@ -169,7 +170,7 @@ impl Listing {
         }
     }
 
-    /// As most clients ask for it.
+    /// Returns the document in the form that most clients request.
     fn document(self, served: &Kinds) -> Document {
         let value = self.value(served);
         let tag = etag(value.to_string().as_bytes()).into();
@@ -190,9 +191,9 @@ impl Document {
     }
 }
 
-fn of_all(served: &Kinds, form: DocumentForm) -> Document {
+fn openapi_v2_document(served: &Kinds, form: DocumentForm) -> Document {
     let (head, mut text, mut proto) = (openapi_v2::head(), TextV2::default(), ProtoV2::default());
-    openapi_v2::parts(served.versions().map(|(_, kinds)| of_version(kinds)), |part, name, value| {
+    openapi_v2::parts(served.versions().map(|(_, kinds)| kinds_of(kinds)), |part, name, value| {
         text.add(part, name, value);
         if form == DocumentForm::Protobuf {
             proto.add(part, name, value);
@@ -205,6 +206,6 @@ fn of_all(served: &Kinds, form: DocumentForm) -> Document {
     }
 }
 
-fn of_version(version: &VersionKinds) -> Vec<Arc<Kind>> {
+fn kinds_of(version: &VersionKinds) -> Vec<Arc<Kind>> {
     version.kinds().cloned().collect()
 }

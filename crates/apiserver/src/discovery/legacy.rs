@@ -1,12 +1,12 @@
-//! Unaggregated discovery: one document each for the groups, a group and a version.
+//! Unaggregated discovery: separate documents for the list of groups, for each group and for each version.
 
 use pintle_json::{Json, json};
 use pintle_meta::GroupVersion;
 
-use super::{elsewhere, storage_version_hash};
+use super::{foreign_gvk, storage_version_hash};
 use crate::kinds::{Group, Kind, Kinds};
 
-/// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
+/// `/api`: the versions of the core group. `address` is the `host:port` of the server.
 pub(crate) fn api_versions(address: &str) -> Json {
     json!({
         "kind": "APIVersions",
@@ -15,7 +15,7 @@ pub(crate) fn api_versions(address: &str) -> Json {
     })
 }
 
-/// `/apis`: all other groups.
+/// `/apis`: all groups but the core group.
 pub(crate) fn group_list(kinds: &Kinds) -> Json {
     let groups = kinds.groups().filter(|(name, _)| !name.is_empty());
     let groups: Vec<_> = groups.map(|(name, group)| group_members(name, group)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option
     Some(list)
 }
 
-/// `/`: where else to look.
+/// `/`: the paths of the server.
 pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
@@ -63,7 +63,7 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// The entries of a kind: itself, and its subresources.
+/// Returns the entries of a kind and its subresources.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,
@@ -89,7 +89,7 @@ fn resources(kind: &Kind) -> Vec<Json> {
             "kind": subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind),
             "verbs": subresource.verbs,
         });
-        if let Some(gvk) = elsewhere(kind, subresource) {
+        if let Some(gvk) = foreign_gvk(kind, subresource) {
             entry.set("group", gvk.group.clone());
             entry.set("version", gvk.version.clone());
         }

@@ -1,4 +1,4 @@
-//! The OpenAPI 3 document of a group and version: what can be asked of its kinds, and what is read and written there.
+//! The OpenAPI 3 document of a group and version: the operations and schemas of its kinds.
 
 mod kind_schemas;
 
@@ -8,11 +8,11 @@ use pintle_json::{Json, Map, json};
 use pintle_schema::{Type, openapi};
 
 use super::operations;
-use super::schema_names::{PATCH_SCHEMA, built_in, schema_name, schema_name_of_list};
+use super::schema_names::{PATCH_SCHEMA, built_in, list_schema_name, schema_name};
 use crate::kinds::Kind;
 use crate::request::Verb;
 
-/// The document of the kinds of one group and version.
+/// Returns the document for the kinds of one group and version.
 pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     let custom = kinds.iter().any(|kind| kind.strategy.openapi().is_some());
     let mut paths = Map::new();
@@ -26,19 +26,19 @@ pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     })
 }
 
-/// What the document of a group and version calls itself.
+/// Returns the title of the document of a group and version.
 pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// The version of itself that it tells.
+/// Returns the version in the document's `info`.
 pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }
 
 fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
-    // Where there are objects, and not only answers to questions.
+    // Some kinds, such as reviews, have no stored objects.
     let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
     if stored {
         names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);
@@ -59,7 +59,7 @@ fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
             schemas.insert(name, schema);
         }
         if kind.allows(Verb::List) {
-            schemas.insert(schema_name_of_list(kind), kind_schemas::list(kind));
+            schemas.insert(list_schema_name(kind), kind_schemas::list(kind));
         }
     }
     schemas

@@ -1,5 +1,5 @@
-//! OpenAPI documents in protobuf: the messages of gnostic, by which clients in Go read them. What a message has is a table; one writer
-//! goes by it.
+//! Encodes OpenAPI documents in protobuf, with the gnostic messages that Go clients use. Tables describe the messages; one encoder uses
+//! them.
 
 mod backwards;
 #[cfg(test)]
@@ -12,30 +12,30 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// How a value is written. What is of another shape cannot be said, and is left out.
+/// The encoding of a value. A value with another JSON type is omitted.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
     Flag,
     Integer,
     Double,
-    /// Whatever it is, as YAML in a message of its own.
+    /// Any value, as YAML in a message of its own.
     Any,
-    /// Each item of a list as a field.
+    /// A list. Each item is a field.
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message with a single field, by what the value is.
+    /// A message with a single field. The function chooses the field by the value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// Of each member of an object the number and the shape of the field that it becomes; of those with the same name the first counts.
-/// A name with a star at its end is that of all members that begin so. Each of them is a message, of its name and its value.
+/// A message: name, field number and shape of each member of an object. The first match counts. A name that ends with a star matches all
+/// members with this prefix. Each of them is encoded as a message of its name and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
 
-/// A table of messages: of each field its name, its number and its shape.
+/// Defines messages from the name, number and shape of each field.
 macro_rules! messages {
     ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
         $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
@@ -44,7 +44,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// The number and the shape of a member, and whether it is written with its name.
+    /// Returns the number and the shape of a member, and whether its name is encoded, too.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -53,14 +53,14 @@ impl ProtoMessage {
     }
 }
 
-/// An OpenAPI 3 document. The work is linear in it, and calls itself a few times a level.
+/// Encodes an OpenAPI 3 document. The time is linear in its size. Each level of nesting takes a few recursive calls.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
     out.finish()
 }
 
-/// An OpenAPI 2 document, whose parts come one by one.
+/// Encodes an OpenAPI 2 document, part by part.
 #[derive(Default)]
 pub(super) struct ProtoV2 {
     paths: Vec<u8>,
@@ -78,7 +78,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// The document, with what else it says.
+    /// Returns the document. `head` has its other members.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -117,7 +117,7 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
         (ProtoShape::Each(shape), Json::Array(items)) => {
             items.iter().rev().for_each(|item| field(number, *shape, item, out));
         }
-        (ProtoShape::One(message), Json::Object(of)) => out.nested(number, |out| members(message, of, out)),
+        (ProtoShape::One(message), Json::Object(object)) => out.nested(number, |out| members(message, object, out)),
         (ProtoShape::Either(choose), value) => {
             let (one, shape) = choose(value);
             out.nested(number, |out| field(one, shape, value, out));
@@ -126,7 +126,7 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// A value that nests deeper stands on one line: the margins of a block would be longer than what it says.
+/// A value with deeper nesting is written on one line, because the indentation of a block would be longer than its content.
 const DEEPEST_BLOCK: usize = 8;
 
 fn yaml(value: &Json) -> String {

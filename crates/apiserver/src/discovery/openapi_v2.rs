@@ -1,4 +1,4 @@
-//! The OpenAPI 2 document of all kinds: those of OpenAPI 3 in one, in the words of version 2.
+//! The OpenAPI 2 document of all kinds: the OpenAPI 3 documents merged and converted to version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// Of what the document has many.
+/// The repeated parts of the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// The paths and definitions of the kinds of these versions. They come one by one, since as a whole they are large.
+/// Calls `take` for each path and definition of the kinds of these versions. They are not collected because together they are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -32,12 +32,12 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
     }
 }
 
-/// What the document says besides.
+/// Returns the document's members other than paths and definitions.
 pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
 
-/// The document as text, which is written as its parts come.
+/// Writes the document as text, part by part.
 #[derive(Default)]
 pub(super) struct TextV2 {
     paths: String,
@@ -85,7 +85,7 @@ fn operation(operation: &mut Json) {
     let parameters = members.entry("parameters").or_insert_with(|| json!([]));
     parameters.as_array_mut().into_iter().flatten().for_each(flatten);
     if let (Some(body), Some(parameters)) = (&body, parameters.as_array_mut()) {
-        let mut parameter = json!({"name": "body", "in": "body", "schema": of_content(body)});
+        let mut parameter = json!({"name": "body", "in": "body", "schema": content_schema(body)});
         if body["required"] == true {
             parameter.set("required", true);
         }
@@ -93,31 +93,31 @@ fn operation(operation: &mut Json) {
     }
     let mut produces = Vec::new();
     for answer in members.get_mut("responses").and_then(Json::as_object_mut).into_iter().flat_map(Map::values_mut) {
-        let schema = of_content(answer);
+        let schema = content_schema(answer);
         if !schema.is_null() {
-            produces = forms(answer);
+            produces = media_types(answer);
             answer.set("schema", schema);
         }
         answer.as_object_mut().and_then(|answer| answer.remove("content"));
     }
     members.insert("schemes", json!(["https"]));
     members.insert("produces", produces.into());
-    members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| forms(&body)).into());
+    members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| media_types(&body)).into());
 }
 
-/// The forms in which a body may be.
-fn forms(body: &Json) -> Vec<Json> {
+/// Returns the media types of a body.
+fn media_types(body: &Json) -> Vec<Json> {
     let content = body["content"].as_object();
-    content.into_iter().flat_map(Map::keys).map(|form| form.as_str().into()).collect()
+    content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// The schema of a body, which is the same in each form; null where there is none.
-fn of_content(body: &Json) -> Json {
+/// Returns the schema of a body, or null if it has none. The schema is the same for each media type.
+fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
-    content.and_then(|content| content.values().next()).map_or(Json::Null, |form| lowered(form["schema"].clone()))
+    content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
 }
 
-/// Puts the type of a parameter beside its name.
+/// Moves the members of a parameter's schema into the parameter.
 fn flatten(parameter: &mut Json) {
     if let Some(members) = parameter.as_object_mut()
         && let Some(Json::Object(schema)) = members.remove("schema")
@@ -126,7 +126,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// The schema of a definition. A kind that keeps unknown fields has no properties: kubectl would refuse all others.
+/// Converts the schema of a definition. A kind that preserves unknown fields gets no properties, because kubectl would reject all other
+/// fields.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -140,8 +141,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// A schema as version 2 can say it: without alternatives and defaults, and without what makes clients of that version refuse objects that
-/// are right: the type and the parts of what may be null or may be more than it says.
+/// Converts a schema to version 2. Removes alternatives and defaults. Also removes the type and the parts of schemas that are nullable or
+/// preserve unknown fields, because clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -151,23 +152,24 @@ fn lowered(mut schema: Json) -> Json {
     let nullable = members.remove("nullable") == Some(Json::Bool(true));
     let open = members.get("x-kubernetes-preserve-unknown-fields") == Some(&Json::Bool(true));
     let properties = members.get("properties").and_then(Json::as_object).into_iter().flatten();
-    let null: HashSet<_> = properties.filter(|(_, of)| of["nullable"] == true).map(|(name, _)| name.clone()).collect();
+    let null: HashSet<_> =
+        properties.filter(|(_, schema)| schema["nullable"] == true).map(|(name, _)| name.clone()).collect();
     if let Some(Json::Array(required)) = members.get_mut("required") {
         required.retain(|name| !name.as_str().is_some_and(|name| null.contains(name)));
     }
-    for (part, goes) in
+    for (part, remove) in
         [("items", nullable || open), ("properties", nullable || open), ("additionalProperties", nullable)]
     {
-        if goes {
+        if remove {
             members.remove(part);
         }
     }
-    let of_any = match members.get("type").and_then(Json::as_str) {
+    let any_type = match members.get("type").and_then(Json::as_str) {
         Some("array") => nullable || !members.contains_key("items"),
         Some("object") => nullable || open,
         _ => nullable,
     };
-    if of_any {
+    if any_type {
         members.remove("type");
     }
     if let Some(Json::Object(properties)) = members.get_mut("properties") {
@@ -188,7 +190,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // What may be a number or a text is written as text.
+    // A value that may be a number or a string becomes a string.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_says_in_version_2_what_that_can_say() {
+    fn schemas_are_converted_to_version_2() {
         let reference = json!({"$ref": "#/components/schemas/a.B"});
         for (schema, expected) in [
             (reference.clone(), json!({"$ref": "#/definitions/a.B"})),
@@ -234,7 +236,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // A field of that name is no alternative.
+            // A property named `oneOf` is not an alternative.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_keeps_unknown_fields_is_just_an_object() {
+    fn kind_that_preserves_unknown_fields_has_no_properties() {
         let kind = json!([{"group": "a.io", "version": "v1", "kind": "Any"}]);
         let schema = json!({
             "type": "object",
@@ -259,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_becomes_a_parameter_and_its_forms_what_the_operation_takes() {
-        let content = |form: &str| json!({form: {"schema": {"$ref": "#/components/schemas/a.B"}}});
-        let mut asked = json!({
+    fn request_body_becomes_a_parameter_and_consumed_media_types() {
+        let content = |media: &str| json!({media: {"schema": {"$ref": "#/components/schemas/a.B"}}});
+        let mut converted = json!({
             "parameters": [{"name": "dryRun", "in": "query", "schema": {"type": "string", "uniqueItems": true}}],
             "requestBody": {"content": content("*/*"), "required": true},
             "responses": {"200": {"description": "OK", "content": content("a/b")}, "401": {"description": "Unauthorized"}},
         });
-        operation(&mut asked);
+        operation(&mut converted);
         let schema = json!({"$ref": "#/definitions/a.B"});
         let expected = json!({
             "parameters": [
@@ -278,6 +280,6 @@ mod tests {
             "produces": ["a/b"],
             "consumes": ["*/*"],
         });
-        assert_eq!(asked, expected);
+        assert_eq!(converted, expected);
     }
 }

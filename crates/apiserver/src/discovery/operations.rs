@@ -1,11 +1,11 @@
-//! What can be asked of a kind, path by path, as an OpenAPI 3 document has it.
+//! The paths and operations of a kind in an OpenAPI 3 document.
 
 use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
 use pintle_schema::openapi::reference;
 
 use super::schema_names::{DELETE_OPTIONS_SCHEMA, PATCH_SCHEMA, RESOURCES_SCHEMA, STATUS_SCHEMA};
-use super::schema_names::{gvk, schema_name, schema_name_of_list, schema_of};
+use super::schema_names::{built_in_schema_name, gvk, list_schema_name, schema_name};
 use crate::kinds::{Kind, Routing};
 use crate::request::Subresource;
 use crate::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
@@ -17,19 +17,19 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// One path, and what can be asked there.
+/// A path with its operations.
 struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// What is read and written there: the name of its schema.
+    /// The name of the schema of its objects.
     schema: String,
-    /// The kind of that.
+    /// The group, version and kind of its objects.
     gvk: Json,
 }
 
-/// The paths of a kind with their operations.
+/// Returns the paths of a kind with their operations.
 pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
@@ -61,29 +61,29 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
         match &subresource.kind {
             None => whole,
             Some(other) => PathItem {
-                schema: schema_of(other),
-                // A real server says of each path of a custom resource that it is of that.
-                gvk: if is_caught(kind) { whole.gvk } else { gvk(other) },
+                schema: built_in_schema_name(other),
+                // kube-apiserver writes the kind of the custom resource for all of its paths.
+                gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
         }
     }));
-    let asked = places.into_iter().filter(|item| !item.verbs.is_empty());
-    asked.map(|item| (item.path.clone(), item.operations())).collect()
+    let served = places.into_iter().filter(|item| !item.verbs.is_empty());
+    served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// The path at which a group and version tells its resources.
-pub(super) fn resources(of: &GroupVersion) -> (String, Json) {
+/// Returns the path of the resource list of a group and version, with its operation.
+pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
-        "tags": [tag(of)],
+        "tags": [tag(version)],
         "description": "get available resources",
-        "operationId": format!("get{}APIResources", prefix(of)),
+        "operationId": format!("get{}APIResources", prefix(version)),
         "responses": {
-            "200": {"description": "OK", "content": contents(&forms(false, None), RESOURCES_SCHEMA)},
+            "200": {"description": "OK", "content": contents(&media_types(false, None), RESOURCES_SCHEMA)},
             "401": {"description": "Unauthorized"},
         },
     });
-    (format!("{}/", of.path()), json!({"get": get}))
+    (format!("{}/", version.path()), json!({"get": get}))
 }
 
 impl PathItem<'_> {
@@ -102,7 +102,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // What all operations of a path have in common stands beside them.
+        // The parameters of a path's only operation are written as parameters of the path.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -115,9 +115,9 @@ impl PathItem<'_> {
     }
 
     fn operation(&self, verb: Verb) -> Json {
-        let caught = is_caught(self.kind);
-        let answer = match verb {
-            List | Verb::Watch => schema_name_of_list(self.kind),
+        let catch_all = is_catch_all(self.kind);
+        let response = match verb {
+            List | Verb::Watch => list_schema_name(self.kind),
             Delete if self.kind.conduct.returns_deleted => self.schema.clone(),
             Delete | DeleteCollection => STATUS_SCHEMA.to_owned(),
             _ => self.schema.clone(),
@@ -125,11 +125,11 @@ impl PathItem<'_> {
         let further: &[(&str, &str)] = match verb {
             Create => &[("201", "Created"), ("202", "Accepted")],
             Update => &[("201", "Created")],
-            Patch if !caught => &[("201", "Created")],
+            Patch if !catch_all => &[("201", "Created")],
             Delete => &[("202", "Accepted")],
             _ => &[],
         };
-        let content = contents(&forms(caught, Some(verb)), &answer);
+        let content = contents(&media_types(catch_all, Some(verb)), &response);
         let codes = [("200", "OK")].iter().chain(further);
         let mut responses: Map = codes
             .map(|(code, why)| ((*code).to_owned(), json!({"description": why, "content": content.clone()})))
@@ -143,7 +143,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Go leaves empty lists out, and its readers of OpenAPI do not expect them.
+        // Go omits empty lists, and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -154,10 +154,10 @@ impl PathItem<'_> {
         operation
     }
 
-    /// What is sent with it.
+    /// Returns the request body of an operation.
     fn body(&self, verb: Verb) -> Option<Json> {
-        let caught = is_caught(self.kind);
-        let any = if caught { forms(caught, None) } else { vec!["*/*"] };
+        let catch_all = is_catch_all(self.kind);
+        let any = if catch_all { media_types(catch_all, None) } else { vec!["*/*"] };
         match verb {
             Create | Update => Some(json!({"content": contents(&any, &self.schema), "required": true})),
             Patch => {
@@ -165,15 +165,15 @@ impl PathItem<'_> {
                 let types: Vec<_> = PATCHES.iter().filter(takes).copied().collect();
                 Some(json!({"content": contents(&types, PATCH_SCHEMA), "required": true}))
             }
-            DeleteCollection if caught => None,
+            DeleteCollection if catch_all => None,
             Delete | DeleteCollection => Some(json!({"content": contents(&any, DELETE_OPTIONS_SCHEMA)})),
             Get | List | Verb::Watch => None,
         }
     }
 
-    /// A name that no other operation of the server has.
+    /// Returns the operation ID, which is unique in the server.
     fn id(&self, verb: Verb) -> String {
-        // What counts as the verb of the collection is the first word of it.
+        // For `deletecollection` the ID begins with `delete`, and `Collection` follows the prefix.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
         let scope = if self.path.contains("{namespace}") { "Namespaced" } else { "" };
         let subresource = camel(self.subresource.name(), true);
@@ -190,7 +190,7 @@ impl PathItem<'_> {
             format!("{} of ", self.subresource.name())
         };
         match verb {
-            List | Verb::Watch if is_caught(self.kind) => format!("list objects of kind {kind}"),
+            List | Verb::Watch if is_catch_all(self.kind) => format!("list objects of kind {kind}"),
             List | Verb::Watch => format!("list or watch objects of kind {kind}"),
             Create | Delete => format!("{} {subresource}{}{kind}", word(verb), article(kind)),
             DeleteCollection => format!("delete collection of {kind}"),
@@ -199,14 +199,14 @@ impl PathItem<'_> {
         }
     }
 
-    /// What can be said in the query.
+    /// Returns the query parameters of an operation.
     fn queries(&self, verb: Verb) -> Vec<Json> {
-        let caught = is_caught(self.kind);
+        let catch_all = is_catch_all(self.kind);
         let mut names: Vec<(&str, &str)> = match verb {
-            Get if caught => vec![("resourceVersion", "string")],
+            Get if catch_all => vec![("resourceVersion", "string")],
             Get => Vec::new(),
             List | Verb::Watch => LIST_OPTIONS.into(),
-            DeleteCollection if caught => LIST_OPTIONS.into(),
+            DeleteCollection if catch_all => LIST_OPTIONS.into(),
             DeleteCollection => {
                 let watches = |name: &str| matches!(name, "allowWatchBookmarks" | "watch");
                 LIST_OPTIONS.iter().filter(|(name, _)| !watches(name)).chain(DELETE_OPTIONS).copied().collect()
@@ -272,19 +272,19 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Whether no routes of its own say what can be asked of a kind.
-fn is_caught(kind: &Kind) -> bool {
+/// Whether a kind has no routes of its own. Custom resources are served by a catch-all route.
+fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// The forms in which objects come and go: where there are no routes, and by what is asked.
-fn forms(caught: bool, verb: Option<Verb>) -> Vec<&'static str> {
+/// Returns the media types of objects for an operation. `catch_all` says that the kind has no routes of its own.
+fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
-    let watched = !caught && verb == Some(List);
+    let watched = !catch_all && verb == Some(List);
     if watched {
         forms.push("application/json;stream=watch");
     }
-    if !caught {
+    if !catch_all {
         forms.push("application/vnd.kubernetes.protobuf");
     }
     if watched {
@@ -294,24 +294,24 @@ fn forms(caught: bool, verb: Option<Verb>) -> Vec<&'static str> {
     forms
 }
 
-/// A body of a schema in each of these forms.
+/// Returns the content of a body with the same schema for each media type.
 fn contents(types: &[&str], schema: &str) -> Json {
     let schema = json!({"schema": reference(schema)});
     types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
 }
 
-/// By which operations of a group and version are found together.
-fn tag(of: &GroupVersion) -> String {
-    format!("{}_{}", camel(group(of), false), camel(&of.version, false))
+/// Returns the tag that groups the operations of a group and version.
+fn tag(version: &GroupVersion) -> String {
+    format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// What the names of all operations of a group and version begin with, but for the verb.
-fn prefix(of: &GroupVersion) -> String {
-    format!("{}{}", camel(group(of), true), camel(&of.version, true))
+/// Returns the part of operation IDs, after the verb, that names the group and version.
+fn prefix(version: &GroupVersion) -> String {
+    format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
 
-fn group(of: &GroupVersion) -> &str {
-    if of.group.is_empty() { "core" } else { &of.group }
+fn group(version: &GroupVersion) -> &str {
+    if version.group.is_empty() { "core" } else { &version.group }
 }
 
 fn article(noun: &str) -> &'static str {
@@ -322,7 +322,7 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// A text without what no name can have in it: what comes after that is written large.
+/// Removes characters that a name cannot contain, and capitalizes the letter after each of them.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

@@ -1,4 +1,4 @@
-//! What discovery says of built-in kinds, and in which order.
+//! Tests of discovery with the built-in kinds.
 
 use pintle_json::{Json, json};
 
@@ -13,7 +13,7 @@ fn check_resource(group: &str, version: &str, name: &str, expected: Json) {
 }
 
 #[test]
-fn a_resource_shows_names_verbs_and_the_hash_of_its_stored_version() {
+fn resource_list_has_names_verbs_and_storage_version_hash() {
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for (group, version, name, expected) in [
         (
@@ -56,7 +56,7 @@ fn a_resource_shows_names_verbs_and_the_hash_of_its_stored_version() {
 }
 
 #[test]
-fn the_core_list_alone_has_no_api_version() {
+fn only_the_core_resource_list_has_no_api_version() {
     let kinds = Kinds::builtin();
     assert_eq!(resource_list(&kinds, "", "v1").expect("core").get("apiVersion"), None);
     assert_eq!(resource_list(&kinds, "apps", "v1").expect("apps")["apiVersion"], "v1");
@@ -64,7 +64,7 @@ fn the_core_list_alone_has_no_api_version() {
 }
 
 #[test]
-fn groups_stand_in_the_order_of_a_real_server_and_prefer_their_first_version() {
+fn groups_have_kube_apiserver_order_and_a_preferred_version() {
     let kinds = Kinds::builtin();
     let groups = group_list(&kinds);
     let names: Vec<_> = groups.list("/groups").filter_map(|group| group["name"].as_str()).collect();
@@ -75,7 +75,7 @@ fn groups_stand_in_the_order_of_a_real_server_and_prefer_their_first_version() {
 }
 
 #[test]
-fn aggregated_discovery_leaves_the_versions_of_built_in_kinds_to_the_client() {
+fn aggregated_discovery_omits_versions_of_built_in_kinds() {
     let core = aggregated(&Kinds::builtin(), true);
     assert_eq!(core["items"][0]["metadata"], json!({}));
     let resources = core["items"][0]["versions"][0]["resources"].as_array().expect("resources");
@@ -101,7 +101,7 @@ fn versions_are_ordered_by_stability_then_number_then_name() {
 }
 
 #[test]
-fn an_etag_is_the_sha_512_in_upper_case() {
+fn etag_is_an_upper_case_sha_512() {
     assert_eq!(&etag(b"")[..16], "CF83E1357EEFB8BD");
     assert_eq!(etag(b"x").len(), 128);
 }

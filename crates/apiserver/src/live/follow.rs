@@ -1,4 +1,4 @@
-//! A collection of the other cluster: listed once, then watched.
+//! Lists a collection of the upstream cluster once, then watches it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -14,56 +14,57 @@ use crate::kinds::Kind;
 use crate::object::metadata;
 use crate::store::{Range, UpstreamObject, key};
 
-/// How many objects are asked for at once.
+/// The page size of lists.
 const PAGE: usize = 500;
-/// How long a watch goes on before it is begun anew.
+/// The `timeoutSeconds` of a watch.
 const WATCH_SECONDS: u64 = 300;
-/// How much longer it may go on before it is given up, since nobody seems to be there.
+/// How many seconds a watch may exceed its timeout before it is dropped, because the upstream server seems to be gone.
 const WATCH_GRACE: u64 = 60;
-/// How long to wait before a watch that ended is begun anew; one that failed, or ended at once, at first, and at most after several that did.
+/// The pause before the next watch after a normal end.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The first pause after a watch that failed or ended at once. It doubles with each further failure, up to `LONGEST_PAUSE`.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch that ends before, though it had nothing to tell, ended at once.
+/// A watch without events that ends sooner than this ended at once.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// The longest event that is read.
+/// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
 
 impl Live {
-    /// Brings a collection here, and follows it until the server ends.
+    /// Lists a collection, and starts a task that watches it until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
-        self.whole.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
+        self.complete.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
         let stop = self.stop.clone();
         let tasks = self.tasks.clone();
         tasks.spawn(async move { stop.run_until_cancelled(self.watch_on(&kind, &collection, version)).await });
         Ok(())
     }
 
-    /// Shows all objects of a collection; answers the version to watch from.
+    /// Mirrors all objects of a collection. Returns the resourceVersion from which to watch.
     async fn list(&self, kind: &Arc<Kind>, collection: &Collection) -> Result<String, Refusal> {
         let path = collection_path(kind, &collection.namespace);
-        let mut told = HashSet::new();
+        let mut listed = HashSet::new();
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // It took so long that the pages after this one are gone.
-                Err(refusal) if refusal.code == EXPIRED_CODE && !told.is_empty() => {
-                    told.clear();
+                // The continue token expired: list everything in one request.
+                Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
+                    listed.clear();
                     self.upstream.get(&path).await?
                 }
                 page => page?,
             };
             for object in page["items"].as_array_mut().map(std::mem::take).into_iter().flatten() {
-                told.insert(key(metadata::namespace(&object), metadata::name(&object)));
-                self.show(kind, object);
+                listed.insert(key(metadata::namespace(&object), metadata::name(&object)));
+                self.mirror(kind, object);
             }
             match page.text("/metadata/continue") {
                 "" => {
                     let range =
                         Range::namespace(Some(&*collection.namespace).filter(|namespace| !namespace.is_empty()));
-                    self.registry.db.show_no_others(&collection.resource, &range, &told, version(&page));
+                    self.registry.db.show_no_others(&collection.resource, &range, &listed, version(&page));
                     return Ok(page.text("/metadata/resourceVersion").to_owned());
                 }
                 token => next = format!("{path}?limit={PAGE}&continue={}", encoded(token)),
@@ -71,7 +72,7 @@ impl Live {
         }
     }
 
-    /// Watches from that version on, for as long as the kind is served.
+    /// Watches from `version` for as long as the kind is served.
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
@@ -91,22 +92,22 @@ impl Live {
                 continue;
             }
             if self.registry.kinds().resource(&kind.group, &kind.version, &kind.plural).is_none() {
-                return self.let_go(collection);
+                return self.forget(collection);
             }
-            let why = ended.err().map_or_else(|| "a watch ended at once".into(), |refusal| refusal.message());
-            tracing::warn!(resource = %collection.resource, why, "the cluster cannot be followed");
+            let why = ended.err().map_or_else(|| "the watch ended at once".into(), |refusal| refusal.message());
+            tracing::warn!(resource = %collection.resource, why, "cannot watch the upstream cluster");
             tokio::time::sleep(after_failure).await;
             after_failure = (after_failure * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Follows a part no more. Who asks for it next, should its kind come back, has it listed anew.
-    fn let_go(&self, collection: &Collection) {
-        self.whole.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
+    /// Marks a collection as not loaded. If its kind comes back, the next request for it lists it again.
+    fn forget(&self, collection: &Collection) {
+        self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches until the other cluster ends it; `version` is then that to go on from.
+    /// Watches until the upstream server ends the watch. Sets `version` to the resourceVersion from which to continue.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
@@ -116,24 +117,24 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // What came before has no line end in it.
+            // The bytes that were left over have no line end.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;
             while let Some(end) = rest[read..].iter().position(|byte| *byte == b'\n') {
                 let event = serde_json::from_slice(&rest[begin..read + end]);
-                self.tell(kind, collection, event.map_err(|error| Refusal::unreachable(&error))?, version)?;
+                self.apply_event(kind, collection, event.map_err(|error| Refusal::unreachable(&error))?, version)?;
                 (begin, read) = (read + end + 1, read + end + 1);
             }
             rest.drain(..begin);
             if rest.len() > LONGEST_EVENT {
-                return Err(Refusal::unreachable(&std::io::Error::other("an event is too long")));
+                return Err(Refusal::unreachable(&std::io::Error::other("a watch event is too long")));
             }
         }
         Ok(())
     }
 
-    fn tell(
+    fn apply_event(
         &self,
         kind: &Arc<Kind>,
         collection: &Collection,
@@ -142,14 +143,14 @@ impl Live {
     ) -> Result<(), Refusal> {
         let object = event["object"].take();
         match event.text("/type") {
-            "ERROR" => return Err(Refusal::told(&object)),
+            "ERROR" => return Err(Refusal::from_status(&object)),
             "DELETED" => {
                 let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
                 let shown = UpstreamObject { at: version(&object), object: None };
-                let whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-                self.registry.db.show(&collection.resource, &key(namespace, name), shown, is_in(&whole, collection));
+                let complete = self.complete.read().unwrap_or_else(PoisonError::into_inner);
+                self.registry.db.show(&collection.resource, &key(namespace, name), shown, is_in(&complete, collection));
             }
-            "ADDED" | "MODIFIED" => self.show(kind, object.clone()),
+            "ADDED" | "MODIFIED" => self.mirror(kind, object.clone()),
             _ => (),
         }
         if let Some(version) = object["metadata"]["resourceVersion"].as_str() {

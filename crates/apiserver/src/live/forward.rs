@@ -1,4 +1,4 @@
-//! Requests that the other cluster answers.
+//! Forwards requests to the upstream cluster.
 
 use std::io;
 use std::pin::Pin;
@@ -15,77 +15,77 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::{Incoming, ResponseBody};
 
-/// What is passed on of a request, besides as whom it acts: not who asks, since it is this server's client that asks there.
-const ASKED: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
-const ANSWERED: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
+/// The request headers that are forwarded, in addition to the impersonation headers. The upstream client adds its own credentials.
+const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
+const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Has the other cluster answer: until the end, if there is one, in all.
+    /// Forwards a request and returns the response. If `end` is given, the whole response must arrive by then.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
         timeout_scope: TimeoutScope,
         end: Option<Instant>,
     ) -> Response<ResponseBody> {
-        let asked = self.pass_on(request, timeout_scope);
-        let answer = match end {
-            Some(end) => tokio::time::timeout_at(end, asked).await.unwrap_or_else(|_| Err(Refusal::late())),
-            None => asked.await,
+        let response = self.send_upstream(request, timeout_scope);
+        let response = match end {
+            Some(end) => tokio::time::timeout_at(end, response).await.unwrap_or_else(|_| Err(Refusal::timeout())),
+            None => response.await,
         };
-        match (answer, end) {
+        match (response, end) {
             (Err(refusal), _) => refusal.into_response(),
-            (Ok(answer), None) => answer,
-            (Ok(answer), Some(end)) => {
-                answer.map(|body| BodyInTime { body, end: Box::pin(tokio::time::sleep_until(end)) }.boxed_unsync())
+            (Ok(response), None) => response,
+            (Ok(response), Some(end)) => {
+                response.map(|body| TimeoutBody { body, end: Box::pin(tokio::time::sleep_until(end)) }.boxed_unsync())
             }
         }
     }
 
-    async fn pass_on(
+    async fn send_upstream(
         &self,
         request: Request<Incoming>,
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // The body of a read says nothing, and who sends one may never end it.
+        // The body of a read has no meaning, and a client may never end it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
-            _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unread(&unread))?,
+            _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
         };
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        let mut asked = Request::new(Full::new(body));
-        *asked.method_mut() = head.method;
+        let mut forwarded = Request::new(Full::new(body));
+        *forwarded.method_mut() = head.method;
         match target.parse() {
-            Ok(target) => *asked.uri_mut() = target,
+            Ok(target) => *forwarded.uri_mut() = target,
             Err(error) => return Err(Refusal::unreachable(&error)),
         }
-        for name in ASKED {
-            asked.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
+        for name in REQUEST_HEADERS {
+            forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // Who acts as somebody else is answered as that, if this server's client may act so there.
-        let acting = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
-        asked.headers_mut().extend(acting.map(|(name, value)| (Some(name.clone()), value.clone())));
-        let answer = match timeout_scope {
-            TimeoutScope::Nothing => self.upstream.send(asked).await?,
-            TimeoutScope::Whole | TimeoutScope::Head => self.upstream.send_in_time(asked).await?,
+        // The upstream server decides whether this server's client may impersonate.
+        let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+        forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
+        let response = match timeout_scope {
+            TimeoutScope::Nothing => self.upstream.send(forwarded).await?,
+            TimeoutScope::Whole | TimeoutScope::Head => self.upstream.send_with_timeout(forwarded).await?,
         };
-        let (head, body) = answer.into_parts();
-        let mut answer = Response::new(body.map_err(io::Error::other).boxed_unsync());
-        *answer.status_mut() = head.status;
-        for name in ANSWERED {
-            answer.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
+        let (head, body) = response.into_parts();
+        let mut response = Response::new(body.map_err(io::Error::other).boxed_unsync());
+        *response.status_mut() = head.status;
+        for name in RESPONSE_HEADERS {
+            response.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
-/// The body of an answer that fails if it does not come to its end in time, whoever reads it.
-struct BodyInTime {
+/// A response body that fails with `TimedOut` if it does not end in time.
+struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,
 }
 
-impl Body for BodyInTime {
+impl Body for TimeoutBody {
     type Data = Bytes;
     type Error = io::Error;
 

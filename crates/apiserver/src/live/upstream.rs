@@ -1,4 +1,4 @@
-//! The way to the other cluster.
+//! The client of the upstream cluster.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_json::{Json, json};
 use tower_service::Service;
 
-use super::UPSTREAM_PATIENCE;
+use super::UPSTREAM_TIMEOUT;
 use crate::http::{Incoming, ResponseBody};
 use crate::kinds::Kind;
 use crate::registry::{LARGEST_BODY, Unread};
@@ -22,10 +22,10 @@ use crate::registry::{LARGEST_BODY, Unread};
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The most that one answer may take: a page of a list, or an object.
-const LARGEST_ANSWER: usize = 1 << 30;
+/// The maximum size in bytes of a response: a page of a list, or an object.
+const LARGEST_RESPONSE: usize = 1 << 30;
 
-/// Sends requests to the other cluster.
+/// Sends requests to the upstream cluster.
 #[derive(Clone)]
 pub(crate) struct Upstream(Arc<dyn Fn(Request<Full<Bytes>>) -> Exchange + Send + Sync>);
 
@@ -38,43 +38,43 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // A clone that panics leaves nothing half done.
+            // The service is only cloned under the lock, so a panic leaves it intact.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
-                let answer = service.call(request).await.map_err(Into::into)?;
-                Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+                let response = service.call(request).await.map_err(Into::into)?;
+                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
             })
         }))
     }
 
-    /// Sends a request, and waits for the head of its answer however long that takes.
+    /// Sends a request and waits for the head of the response, without a timeout.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
         (self.0)(request).await.map_err(|error| Refusal::unreachable(&*error))
     }
 
-    pub(super) async fn send_in_time(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
-        let answered = tokio::time::timeout(UPSTREAM_PATIENCE, self.send(request)).await;
-        answered.unwrap_or_else(|_| Err(Refusal::late()))
+    pub(super) async fn send_with_timeout(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
+        let response = tokio::time::timeout(UPSTREAM_TIMEOUT, self.send(request)).await;
+        response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Begins to read what is at a path; what is no success is a refusal.
+    /// Sends a GET and returns the response body. A status other than success is an error.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
-        let (head, body) = self.send_in_time(request).await?.into_parts();
+        let (head, body) = self.send_with_timeout(request).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = kind.unwrap_or("text/plain").to_owned();
-        Err(Refusal { code: head.status.as_u16(), content_type, body: whole(body, LARGEST_ANSWER).await? })
+        Err(Refusal { code: head.status.as_u16(), content_type, body: read_to_end(body, LARGEST_RESPONSE).await? })
     }
 
     /// Reads the JSON at a path.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
-        let read = async { whole(self.open(path).await?, LARGEST_ANSWER).await };
-        let body = tokio::time::timeout(UPSTREAM_PATIENCE, read).await.unwrap_or_else(|_| Err(Refusal::late()))?;
+        let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
+        let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;
         serde_json::from_slice(&body).map_err(|error| Refusal::unreachable(&error))
     }
 }
@@ -85,8 +85,7 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// Reads a body in full.
-async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
+async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
@@ -98,10 +97,9 @@ async fn whole(mut body: Incoming, largest: usize) -> Result<Bytes, Refusal> {
     Ok(bytes.into())
 }
 
-/// What of a name may stand in a path.
+/// The characters that must be percent-encoded in a path segment.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// The path of a collection.
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {
     let (root, plural) = (kind.group_version().path(), &kind.plural);
     match namespace {
@@ -114,12 +112,12 @@ pub(super) fn object_path(kind: &Kind, namespace: &str, name: &str) -> String {
     format!("{}/{}", collection_path(kind, namespace), utf8_percent_encode(name, PART))
 }
 
-/// A value in a query.
+/// Percent-encodes a query value.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// Why something of the other cluster is not to be had: its own answer, or one in its place.
+/// The error response for a request that needs the upstream cluster: the upstream server's response, or one of our own.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -137,7 +135,7 @@ impl Refusal {
     }
 
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
-        let mut message = format!("the cluster that is planned for cannot be read: {error}");
+        let mut message = format!("the plan cannot read its cluster: {error}");
         let mut source = error.source();
         while let Some(cause) = source {
             message.push_str(&format!(": {cause}"));
@@ -146,45 +144,44 @@ impl Refusal {
         Self::new(503, "ServiceUnavailable", &message)
     }
 
-    /// What an event says of the watch itself.
-    pub(super) fn told(status: &Json) -> Self {
+    /// Takes the status from an `ERROR` event of a watch.
+    pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
         Self { code, content_type: "application/json".into(), body: status.to_string().into() }
     }
 
-    pub(super) fn late() -> Self {
-        Self::new(504, "Timeout", "the cluster that is planned for did not answer in time")
+    pub(super) fn timeout() -> Self {
+        Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// An answer that is about something else.
-    pub(super) fn foreign(asked: &str) -> Self {
-        let why = format!("the cluster that is planned for was asked for {asked}, and told of something else");
+    /// The response to a GET names another object.
+    pub(super) fn wrong_object(key: &str) -> Self {
+        let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
     }
 
-    /// A body that is not passed on.
-    pub(super) fn unread(unread: &Unread) -> Self {
+    /// The body of a forwarded request could not be read.
+    pub(super) fn unreadable_body(unread: &Unread) -> Self {
         match unread {
-            Unread::Broken(why) => Self::new(400, "BadRequest", &format!("the body broke off: {why}")),
+            Unread::Broken(why) => Self::new(400, "BadRequest", &format!("cannot read the request body: {why}")),
             Unread::TooLarge => {
                 Self::new(413, "RequestEntityTooLarge", &format!("a body is longer than {LARGEST_BODY} bytes"))
             }
-            Unread::OutOfBudget => Self::new(429, "TooManyRequests", "too many bodies of requests are being read"),
+            Unread::OutOfBudget => Self::new(429, "TooManyRequests", "too many request bodies at once"),
         }
     }
 
-    /// A write of what only the other cluster knows.
+    /// A write of a resource that only the upstream cluster serves.
     pub(super) fn unknown(resource: &str) -> Self {
-        let why = format!("{resource}: the plan knows no rules of this resource, and writes nothing to the cluster");
+        let why = format!("{resource}: the plan does not know this resource and never writes to the cluster");
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Whether it says that there is no object of that name; another 404 says that there is no such resource.
+    /// Whether the object does not exist. A 404 without the object's name means that the resource does not exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
 
-    /// What it says, in words.
     pub(crate) fn message(&self) -> String {
         match &self.status()["message"] {
             Json::String(message) => message.to_string(),
@@ -198,8 +195,8 @@ impl Refusal {
 
     pub(super) fn into_response(self) -> Response<ResponseBody> {
         let body = Full::new(self.body).map_err(|never| match never {}).boxed_unsync();
-        let answer = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type).body(body);
-        // It was an answer before, or is one of those above.
-        answer.unwrap_or_default()
+        let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type).body(body);
+        // The status and the content type come from a valid response, or from the constructors above.
+        response.unwrap_or_default()
     }
 }

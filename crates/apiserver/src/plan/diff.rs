@@ -1,11 +1,11 @@
-//! How two objects differ, field by field.
+//! Compares two objects field by field.
 
 use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// What servers fill in, or what follows from the change itself.
-const NOT_TOLD: [&str; 6] = [
+/// Fields that servers fill in, or that change with every write.
+const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
     "metadata.managedFields",
@@ -13,24 +13,24 @@ const NOT_TOLD: [&str; 6] = [
     "metadata.selfLink",
     "metadata.uid",
 ];
-/// Of a deletion, that it is under way.
-const GOING: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// By which of their members the objects of a list are told apart, where each has one of its own.
+/// Fields that mark an object as being deleted.
+const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
+/// The members that can identify the items of a list. The first one is used that is unique and present in all items.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// A field that would differ. Of a Secret's contents, neither value is told.
+/// A field that would change. The values of a Secret's data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// Where it is: `spec.template.spec.containers[web].image`. An item of a list goes by its name, type, uid or key, if all have one, or
-    /// else by its place.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. List items are identified by their name, type, uid or key
+    /// if it is present in all items and unique, otherwise by their index.
     pub path: String,
-    /// What it is; none if it is absent.
+    /// The current value, or `None` if the field is absent.
     pub old: Option<Json>,
-    /// What it would be; none if it would be absent.
+    /// The planned value, or `None` if the field would be removed.
     pub new: Option<Json>,
 }
 
-/// The fields in which an object differs from another, in the order of their paths' parts; `Null` stands for no object.
+/// Returns the fields in which two objects differ, in the order of the parts of their paths. `Null` means that there is no object.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -39,11 +39,12 @@ pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
         Some(new).filter(|new| !new.is_null()),
         &mut fields,
     );
-    let is_told = |path: &str| {
+    let is_shown = |path: &str| {
         let is_name = old.is_null() && matches!(path, "metadata.name" | "metadata.namespace" | "apiVersion" | "kind");
-        !NOT_TOLD.contains(&path) && !path.starts_with("metadata.managedFields[") && !GOING.contains(&path) && !is_name
+        let is_ignored = IGNORED.contains(&path) || path.starts_with("metadata.managedFields[");
+        !is_ignored && !DELETION_MARKS.contains(&path) && !is_name
     };
-    fields.retain(|field| is_told(&field.path));
+    fields.retain(|field| is_shown(&field.path));
     fields
 }
 
@@ -63,10 +64,10 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // Told apart by their places, unless both are by their keys.
+            // Compare by index unless both lists have keys.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
-                (old, new) => (placed(old), placed(new)),
+                (old, new) => (indexed(old), indexed(new)),
             };
             let by_key = |list: &'_ [(String, Json)]| -> HashMap<String, Json> { list.iter().cloned().collect() };
             let (olds, news) = (by_key(&old), by_key(&new));
@@ -79,7 +80,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Whether there is nothing in it to be told one by one.
+/// Whether the value has no members or items to compare one by one.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -89,7 +90,7 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// A list with a key each, or the list itself where its items have none of their own.
+/// Returns the items with their keys, sorted by key. Returns the items themselves as an error if no member of `ITEM_KEYS` identifies them.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -102,12 +103,12 @@ fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     ITEM_KEYS.into_iter().find_map(keys_by).ok_or_else(|| items.to_vec())
 }
 
-fn placed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> {
+fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> {
     let items = list.unwrap_or_else(|items| items.into_iter().map(|item| (String::new(), item)).collect());
-    items.into_iter().enumerate().map(|(at, (_, item))| (at.to_string(), item)).collect()
+    items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// How a member continues a path.
+/// Returns the text that a member appends to its object's path.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {
@@ -133,12 +134,12 @@ mod tests {
 
     #[track_caller]
     fn check(old: Json, new: Json, expected: &[&str]) {
-        let told: Vec<_> = fields(&old, &new).iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected);
+        let lines: Vec<_> = fields(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(lines, expected);
     }
 
     #[test]
-    fn members_are_told_by_their_paths() {
+    fn changed_members_are_listed_by_path() {
         check(
             json!({"data": {"a": "1", "b": {"c": 2}, "same": 1}}),
             json!({"data": {"a": "2", "b": null, "same": 1, "x.y/z": "3"}}),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_compared_in_proportion_to_its_items() {
+    fn list_comparison_takes_linear_time() {
         let differ = |items: usize| {
             let list = |first: &str| {
                 let rest = (1..items).map(|item| Json::from(item.to_string()));
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_apart_by_their_names_or_else_by_their_places() {
+    fn list_items_match_by_name_or_else_by_index() {
         let pod = |containers: Json| json!({"spec": {"containers": containers}});
         check(
             pod(json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}])),
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_fill_in_is_not_told() {
+    fn server_filled_fields_are_ignored() {
         let object = |version: &str| json!({"metadata": {"name": "a", "uid": version, "resourceVersion": version, "managedFields": [{"manager": version}]}});
         check(object("1"), object("2"), &[]);
         check(

@@ -1,4 +1,4 @@
-//! A plan as values, and as a text.
+//! The changes of a plan, as values and as text.
 
 use std::fmt;
 
@@ -8,41 +8,42 @@ use super::diff::{self, PlannedField};
 use crate::kinds::{GroupResource, Kinds};
 use crate::store::{LocalWrite, Stored};
 
-/// What would become of an object.
+/// The action that a plan would take on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAction {
-    /// It would be made.
+    /// Creates the object.
     Create,
-    /// It would be changed.
+    /// Changes the object.
     Update,
-    /// It would be deleted.
+    /// Deletes the object.
     Delete,
-    /// It would be deleted, and another of its name made.
+    /// Deletes the object and creates another one with the same name.
     Replace,
 }
 
-/// One object that would not stay as it is.
+/// A planned change of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedChange {
-    /// What would become of it.
+    /// The planned action.
     pub action: PlanAction,
-    /// Its API version: that in which it was last written.
+    /// The API version in which the object was last written.
     pub api_version: String,
-    /// Its kind.
+    /// The kind of the object.
     pub kind: String,
-    /// Its namespace; empty in cluster scope.
+    /// The namespace of the object. Empty in cluster scope.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// The fields that would differ; all that a new object has. Of a deletion none, unless other fields would be written before it.
+    /// The fields that would change. For a new object: all of its fields. For a deletion: none, except changed fields of an object that its
+    /// finalizers still keep.
     pub fields: Vec<PlannedField>,
-    /// The finalizers that a deletion would wait for.
+    /// The finalizers that the deletion would wait for.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since it was first written here: the controller would find it otherwise.
+    /// Whether the object has changed in the cluster since the plan first wrote it. If so, the controller would see a different state.
     pub moved: bool,
 }
 
-/// What would be done to a cluster, from [`Plan::changes`](crate::Plan::changes). As a text, it is for people:
+/// The planned changes to a cluster, returned by [`Plan::changes`](crate::Plan::changes). `Display` writes them in a readable form:
 ///
 /// ```text
 /// + apps/v1 Deployment team-a/web
@@ -58,17 +59,17 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// The changes, in the order in which they were begun.
+    /// Returns an iterator over the changes, in the order of the first write to each object.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether the cluster would stay as it is.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -90,15 +91,16 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// What the writes of an object come to; none if that is nothing, or of a report.
+    /// Returns the change that the writes of an object add up to. Returns `None` if they cancel out, or if the object is a report such as
+    /// an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // One whose definition is gone is told by its resource.
+        // If its definition was deleted, the change shows the plural instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // Who only marked it for deletion wrote none.
+        // A write that only marked the object for deletion has no version.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -106,11 +108,11 @@ impl PlannedChange {
         }
         let tree = |stored: Option<&Stored>| stored.map_or(Json::Null, Stored::decode);
         let (old, new) = (tree(base), tree(object));
-        let goes = object.is_some_and(Stored::is_deleting) && !base.is_some_and(Stored::is_deleting);
+        let is_deletion = object.is_some_and(Stored::is_deleting) && !base.is_some_and(Stored::is_deleting);
         let action = match (base, object) {
             (None, _) => PlanAction::Create,
             (Some(_), None) => PlanAction::Delete,
-            (Some(_), Some(_)) if goes => PlanAction::Delete,
+            (Some(_), Some(_)) if is_deletion => PlanAction::Delete,
             (Some(base), Some(object)) if base.uid() != object.uid() => PlanAction::Replace,
             _ => PlanAction::Update,
         };
@@ -133,14 +135,14 @@ impl PlannedChange {
             namespace: any.namespace().into_owned(),
             name: any.name().into_owned(),
             fields,
-            waits_for: object.filter(|_| goes).map(Stored::finalizers).unwrap_or_default(),
+            waits_for: object.filter(|_| is_deletion).map(Stored::finalizers).unwrap_or_default(),
             moved: written.moved,
         })
     }
 }
 
 impl PlannedField {
-    /// Leaves of it that there is something.
+    /// Replaces the values, so that only their presence shows.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

@@ -1,4 +1,4 @@
-//! The work for heavy bodies, by the time of processors that this process takes: no other test runs in it.
+//! Measures the work for heavy bodies by the CPU time of this process. It is a program of its own so that no other test runs in it.
 
 #[path = "../it/heavy_bodies.rs"]
 mod heavy_bodies;
@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use heavy_bodies::{Heavy, begin, bodies};
 use rustix::time::ClockId;
-use support::spent;
+use support::cpu_time;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_work_for_a_heavy_body_grows_no_faster_than_the_body() {
-    // Work that is linear takes four times as long, and what grows with the square sixteen times. Of a few tries the least counts.
+async fn work_for_a_heavy_body_grows_linearly() {
+    // Linear work takes four times as long, quadratic work sixteen times. The minimum of a few tries counts.
     const MOST: u32 = 8;
     const TRIES: usize = 4;
     let effort = async |heavy: &Heavy| {
         let (_server, work) = begin(heavy, false).await;
-        let before = spent(ClockId::ProcessCPUTime);
+        let before = cpu_time(ClockId::ProcessCPUTime);
         work.await;
-        spent(ClockId::ProcessCPUTime).saturating_sub(before)
+        cpu_time(ClockId::ProcessCPUTime).saturating_sub(before)
     };
     for (part, whole) in bodies(250).iter().zip(bodies(1000)) {
         let (mut parts, mut wholes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! APIServices: those of definitions, those of Services that nobody reaches, and what is said in place of these.
+//! APIServices of definitions, and APIServices whose Service is not available.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -19,7 +19,7 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     server.settle().await;
 }
 
-/// What an APIService says of itself.
+/// Returns the condition of an APIService.
 async fn available(server: &ApiServer, name: &str) -> Json {
     let found = get(server, &format!("{API_SERVICES}/{name}")).await;
     assert_eq!(found.code, 200, "{:?}", found.body);
@@ -28,7 +28,7 @@ async fn available(server: &ApiServer, name: &str) -> Json {
 }
 
 #[tokio::test]
-async fn the_versions_of_a_definition_come_and_go_with_it() {
+async fn definition_versions_have_local_api_services() {
     let server = server().await;
     let version = |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});
     let definition = json!({
@@ -55,11 +55,11 @@ async fn the_versions_of_a_definition_come_and_go_with_it() {
     delete(&server, &format!("{DEFINITIONS}/widgets.example.com")).await;
     server.settle().await;
     assert_eq!(get(&server, &format!("{API_SERVICES}/v1.example.com")).await.code, 404);
-    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.apps")).await.code, 200, "what is built in stays");
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.apps")).await.code, 200, "built-in APIServices stay");
 }
 
 #[tokio::test]
-async fn what_a_service_is_to_serve_is_not_available_and_says_why() {
+async fn unreachable_service_makes_its_api_service_unavailable() {
     let server = server().await;
     let service = json!({"namespace": "default", "name": "far"});
     let spec = json!({
@@ -93,7 +93,7 @@ async fn what_a_service_is_to_serve_is_not_available_and_says_why() {
 }
 
 #[tokio::test]
-async fn an_api_service_is_local_again_once_its_service_is_removed() {
+async fn api_service_becomes_local_without_its_service() {
     let server = server().await;
     let service = json!({"namespace": "default", "name": "far"});
     let spec = json!({
@@ -111,11 +111,12 @@ async fn an_api_service_is_local_again_once_its_service_is_removed() {
 }
 
 #[tokio::test]
-async fn a_table_says_what_its_columns_tell() {
+async fn api_service_table_has_column_descriptions() {
     let server = server().await;
     let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let shown = read(send(&server, Method::GET, API_SERVICES, &table, "").await).await.body;
-    let told: Vec<_> = ["1", "2"].map(|at| shown.at(&format!("/columnDefinitions/{at}/description")).cloned()).into();
+    let descriptions: Vec<_> =
+        ["1", "2"].map(|at| shown.at(&format!("/columnDefinitions/{at}/description")).cloned()).into();
     let expected = ["The reference to the service that hosts this API endpoint.", "Whether this service is available."];
-    assert_eq!(told, expected.map(|text| Some(json!(text))));
+    assert_eq!(descriptions, expected.map(|text| Some(json!(text))));
 }

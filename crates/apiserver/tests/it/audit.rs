@@ -1,4 +1,4 @@
-//! What a test can ask of a server about its clients, and wait for.
+//! The audit of a server, and `eventually` and `consistently`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_write_after_the_end_of_a_term_is_seen() {
+async fn audit_finds_writes_after_the_end_of_a_term() {
     let server = server().await;
     let agent = [("user-agent", "elector-a/1.0")];
     let post = async |name: &str| {
@@ -32,16 +32,16 @@ async fn a_write_after_the_end_of_a_term_is_seen() {
     let late = || server.audit().writes().by_user_agent("elector-a/").committed_after(end_of_term);
     assert!(late().is_empty());
     send(&server, Method::GET, CONFIG_MAPS, &agent, "").await;
-    assert_eq!(post("before").await, 409, "what fails is no write");
+    assert_eq!(post("before").await, 409, "a failed request is not a write");
     create_map(&server, "of-another", json!({})).await;
     assert!(late().is_empty(), "{:?}", late());
     assert_eq!(post("after").await, 201);
     let late = late();
     assert_eq!((late.len(), late.lost()), (1, 0));
     let record = &late.records()[0];
-    let told = [&record.group, &record.resource, &record.namespace, &record.user].map(String::as_str);
+    let target = [&record.group, &record.resource, &record.namespace, &record.user].map(String::as_str);
     assert_eq!(
-        (record.verb, told, record.code),
+        (record.verb, target, record.code),
         (Some(RequestVerb::Create), ["", "configmaps", "default", "admin"], 201)
     );
 }
@@ -60,7 +60,7 @@ async fn lists_are_counted_by_resource_and_namespace() {
 }
 
 #[tokio::test]
-async fn the_oldest_are_forgotten_and_it_is_told_that_they_were() {
+async fn oldest_records_are_dropped_and_counted_as_lost() {
     let server = ApiServer::start(ApiServerConfig { audit: 2, ..ApiServerConfig::default() }).await.expect("a server");
     for path in ["/a", "/api/v1/nodes", "/api/v1/pods"] {
         get(&server, path).await;
@@ -68,18 +68,18 @@ async fn the_oldest_are_forgotten_and_it_is_told_that_they_were() {
     let audit = server.audit();
     assert_eq!(audit.lost(), 1);
     let silent = std::panic::catch_unwind(|| audit.of("", "secrets").is_empty());
-    assert!(silent.is_err(), "nobody knows");
+    assert!(silent.is_err(), "unknown because records were lost");
     let audit = server.audit().despite_loss();
     let resources: Vec<_> = audit.records().iter().map(|record| record.resource.as_str()).collect();
     assert_eq!(resources, ["nodes", "pods"]);
-    // Of what is later than all that was forgotten, nothing was.
+    // No records were lost that are later than the lost ones.
     let now = Instant::now();
     get(&server, "/api/v1/secrets").await;
     assert_eq!(server.audit().received_after(now).len(), 1);
     assert!(server.audit().committed_after(now).is_empty());
 }
 
-/// Creates a config map, in this process, with that body.
+/// Creates a config map in process, with this body.
 async fn post(server: &ApiServer, body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static) -> u16 {
     let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(body).expect("a request");
     server.in_process().call(request).await.expect("an answer").status().as_u16()
@@ -90,7 +90,7 @@ fn map(name: &str) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_came_before_the_end_of_a_term_and_was_made_after_it_is_seen() {
+async fn commits_after_a_term_are_found_for_earlier_requests() {
     let (half, whole) = (Duration::from_secs(5), Duration::from_secs(10));
     for slow_body in [false, true] {
         let server = server().await;
@@ -118,7 +118,7 @@ async fn a_write_that_came_before_the_end_of_a_term_and_was_made_after_it_is_see
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_was_lost_is_a_write_and_one_that_changes_nothing_is_none() {
+async fn lost_responses_count_as_writes_but_no_ops_not() {
     let server = server().await;
     server.faults().add(Rule::new(Fault::LoseAnswer(Answer::new(500))));
     assert_eq!(post(&server, Full::new(map("a"))).await, 500);
@@ -137,7 +137,7 @@ async fn a_write_whose_answer_was_lost_is_a_write_and_one_that_changes_nothing_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_client_goes_is_known() {
+async fn cancelled_requests_are_recorded_with_code_zero() {
     let server = server().await;
     server.faults().add(Rule::new(Fault::Delay(Duration::from_secs(10))));
     let request = Request::get(CONFIG_MAPS).body(Full::new(Bytes::new())).expect("a request");
@@ -148,7 +148,7 @@ async fn a_request_whose_client_goes_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_is_waited_for_and_held_to() {
+async fn eventually_and_consistently_respect_their_duration() {
     const WHILE: Duration = Duration::from_secs(5);
     let begun = Instant::now();
     let since = || begun.elapsed();

@@ -1,5 +1,4 @@
-//! The bodies of requests that are being read take no more than a server is told to give them, on all connections together; and who sends
-//! half of one keeps nobody out.
+//! The body budget: request bodies on all connections share a limit, and incomplete bodies do not block other requests.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,20 +8,20 @@ use tokio::net::TcpStream;
 
 use crate::support::*;
 
-const ROOM: usize = 1_000_000;
+const BUDGET: usize = 1_000_000;
 const LARGE: usize = 90_000;
 
 async fn server() -> ApiServer {
-    ApiServer::start(ApiServerConfig { body_bytes: ROOM, ..ApiServerConfig::default() }).await.expect("a server")
+    ApiServer::start(ApiServerConfig { body_bytes: BUDGET, ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-/// Makes a config map of so many bytes.
+/// Creates a config map of this size.
 async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     let map = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(bytes)}});
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// The beginning of a request for a config map, and what it lacks.
+/// Sends the beginning of a request for a config map. Returns the rest.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(
@@ -43,7 +42,7 @@ async fn answer(mut socket: TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn who_sends_half_of_a_body_gives_way_to_those_who_send_theirs() {
+async fn incomplete_bodies_give_way_to_complete_ones() {
     let server = server().await;
     let mut halves = Vec::new();
     for number in 0..40 {
@@ -57,7 +56,7 @@ async fn who_sends_half_of_a_body_gives_way_to_those_who_send_theirs() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // Who goes on is served, now that there is room.
+    // A client that completes its body is served, now that there is budget.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");
@@ -66,10 +65,10 @@ async fn who_sends_half_of_a_body_gives_way_to_those_who_send_theirs() {
 }
 
 #[tokio::test]
-async fn a_body_for_which_there_is_no_room_at_all_is_to_come_again() {
+async fn body_above_the_budget_is_rejected_with_retry_after() {
     let server = server().await;
-    let refused = post(&server, "too-large", ROOM).await;
+    let refused = post(&server, "too-large", BUDGET).await;
     assert_eq!((refused.code, &refused.body["reason"]), (429, &json!("TooManyRequests")));
     assert_eq!(refused.headers["retry-after"], "1");
-    assert_eq!(post(&server, "large", ROOM - 1000).await.code, 201);
+    assert_eq!(post(&server, "large", BUDGET - 1000).await.code, 201);
 }

@@ -1,6 +1,5 @@
-//! Requests of a few kilobytes, or at most of what a body may have, whose outcome would be gigabytes: names that are told once for each
-//! of thousands of faults below them, defaults that go into each of thousands of items, rules that give each of their verbs on each of
-//! their resources. What is told of them, and made of them, has an end.
+//! Requests of legal size whose outcome would take gigabytes without a limit: long names that are repeated in thousands of errors, defaults
+//! that are filled into thousands of items, rules that combine all verbs with all resources. Responses and results must be bounded.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -12,10 +11,10 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// So many parts, with a name of so many bytes above them: 70 MB if each is told with that.
+/// The number of parts below a name of `LONG` bytes. Errors for all of them would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// No answer is longer. What is told stands in it twice, as a message and as its parts.
+/// The maximum length of a response. Each error is in it twice: in the message and in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -26,12 +25,12 @@ fn long() -> String {
     "x".repeat(LONG)
 }
 
-/// Members of these numbers.
+/// Returns an object with `count` members of this value.
 fn members(count: usize, value: &Json) -> Json {
     (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }
 
-/// One member of a long name.
+/// Returns an object with one member that has a long name.
 fn under_a_long_name(value: Json) -> Json {
     Json::Object([(long(), value)].into_iter().collect())
 }
@@ -51,8 +50,8 @@ fn definition(schema: Json) -> Json {
     })
 }
 
-/// A definition of widgets whose spec is so.
-fn of_spec(spec: Json) -> Json {
+/// Returns a definition of widgets with this schema of `spec`.
+fn definition_with_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
 
@@ -62,24 +61,29 @@ fn widget(spec: Json) -> Json {
 
 async fn serving(spec: Json) -> ApiServer {
     let server = server().await;
-    let made = call(&server, Method::POST, DEFINITIONS, of_spec(spec)).await;
-    assert_eq!(made.code, 201, "{}", told(&made));
+    let made = call(&server, Method::POST, DEFINITIONS, definition_with_spec(spec)).await;
+    assert_eq!(made.code, 201, "{}", message_start(&made));
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     server
 }
 
-/// The beginning of what an answer says.
-fn told(answer: &Answer) -> String {
+/// Returns the beginning of a response's message.
+fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }
 
 fn assert_short(answer: &Answer, code: u16, what: &str) {
     let length = answer.body.to_string().len();
-    assert!(answer.code == code && length < MOST, "{what}: {} with {length} bytes: {}", answer.code, told(answer));
+    assert!(
+        answer.code == code && length < MOST,
+        "{what}: {} with {length} bytes: {}",
+        answer.code,
+        message_start(answer)
+    );
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_a_definition() {
+async fn errors_of_a_definition_are_bounded() {
     let server = server().await;
     let wrong = [
         (
@@ -99,7 +103,7 @@ async fn what_is_wrong_in_a_definition() {
             ),
         ),
         (
-            "patterns that are none",
+            "invalid patterns",
             under_a_long_name(
                 json!({"type": "object", "properties": members(PARTS, &json!({"type": "string", "pattern": "("}))}),
             ),
@@ -107,7 +111,7 @@ async fn what_is_wrong_in_a_definition() {
     ];
     for (what, properties) in wrong {
         let schema = json!({"type": "object", "properties": properties});
-        let refused = call(&server, Method::POST, DEFINITIONS, of_spec(schema)).await;
+        let refused = call(&server, Method::POST, DEFINITIONS, definition_with_spec(schema)).await;
         assert_short(&refused, 422, what);
     }
     let undeclared = under_a_long_name(json!({"properties": members(PARTS, &json!({}))}));
@@ -117,14 +121,14 @@ async fn what_is_wrong_in_a_definition() {
     let items = json!({"type": "object", "properties": {}});
     let list =
         json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
-    assert_short(&call(&server, Method::POST, DEFINITIONS, of_spec(list)).await, 422, "keys of a list");
+    assert_short(&call(&server, Method::POST, DEFINITIONS, definition_with_spec(list)).await, 422, "keys of a list");
 }
 
 #[tokio::test]
-async fn how_much_a_definition_may_have() {
+async fn versions_names_and_columns_of_a_definition_are_bounded() {
     let server = server().await;
     let with = |pointer: &str, value: Json| {
-        let mut definition = of_spec(json!({"type": "object"}));
+        let mut definition = definition_with_spec(json!({"type": "object"}));
         let (above, name) = pointer.rsplit_once('/').expect("a pointer");
         definition.at_mut(above).expect("a parent")[name] = value;
         definition
@@ -141,38 +145,50 @@ async fn how_much_a_definition_may_have() {
     ] {
         let refused = call(&server, Method::POST, DEFINITIONS, with(field, too_many)).await;
         assert_eq!(refused.code, 422, "{field}");
-        assert!(told(&refused).contains("Too many: 101: must have at most 100 items"), "{field}: {}", told(&refused));
+        assert!(
+            message_start(&refused).contains("Too many: 101: must have at most 100 items"),
+            "{field}: {}",
+            message_start(&refused)
+        );
         let made = call(&server, Method::POST, &format!("{DEFINITIONS}?dryRun=All"), with(field, most)).await;
-        assert_eq!(made.code, 201, "{field}: {}", told(&made));
+        assert_eq!(made.code, 201, "{field}: {}", message_start(&made));
     }
 }
 
 #[tokio::test]
-async fn patterns_that_are_hard_to_look_for() {
+async fn patterns_of_a_definition_are_bounded() {
     let server = server().await;
     let patterns = |count: usize| {
         let pattern = |at: usize| (format!("p{at}"), json!({"type": "string", "pattern": format!(r"^\pL{{5}}{at}$")}));
         json!({"type": "object", "properties": (0..count).map(pattern).collect::<Map>()})
     };
-    let refused = call(&server, Method::POST, DEFINITIONS, of_spec(patterns(5_000))).await;
+    let refused = call(&server, Method::POST, DEFINITIONS, definition_with_spec(patterns(5_000))).await;
     assert_short(&refused, 422, "patterns");
-    assert!(told(&refused).contains("is one pattern too many for one definition"), "{}", told(&refused));
+    assert!(
+        message_start(&refused).contains("is one pattern too many for one definition"),
+        "{}",
+        message_start(&refused)
+    );
     let classes = json!({"type": "string", "pattern": r"(?i)\pL".repeat(100_000)});
-    assert_short(&call(&server, Method::POST, DEFINITIONS, of_spec(classes)).await, 422, "a pattern of classes");
-    let made = call(&server, Method::POST, DEFINITIONS, of_spec(patterns(20))).await;
-    assert_eq!(made.code, 201, "{}", told(&made));
+    assert_short(
+        &call(&server, Method::POST, DEFINITIONS, definition_with_spec(classes)).await,
+        422,
+        "a pattern of classes",
+    );
+    let made = call(&server, Method::POST, DEFINITIONS, definition_with_spec(patterns(20))).await;
+    assert_eq!(made.code, 201, "{}", message_start(&made));
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_a_custom_resource() {
+async fn errors_of_a_custom_resource_are_bounded() {
     let embedded =
         json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
     let set = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
     let either = json!({"type": "string", "anyOf": vec![json!({"maxLength": 0}); 100]});
     for (what, schema, value) in [
-        ("fields that nobody knows", json!({"type": "object"}), members(PARTS, &json!(1))),
+        ("fields that are unknown", json!({"type": "object"}), members(PARTS, &json!(1))),
         (
-            "objects that say nothing of themselves",
+            "embedded objects without a type",
             json!({"type": "object", "additionalProperties": embedded}),
             members(PARTS, &json!({})),
         ),
@@ -188,7 +204,7 @@ async fn what_is_wrong_in_a_custom_resource() {
 }
 
 #[tokio::test]
-async fn defaults_of_many_items() {
+async fn size_of_defaulted_objects_is_bounded() {
     let list = |default: Json| {
         let mut a = json!({"type": "string"});
         if !default.is_null() {
@@ -198,30 +214,30 @@ async fn defaults_of_many_items() {
     };
     let server = serving(list(Json::Null)).await;
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
-    assert_eq!(made.code, 201, "{}", told(&made));
+    assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // An object is shown with the defaults that its definition has by then.
+    // An object is read with the current defaults of its definition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;
-    assert_eq!(put.code, 200, "{}", told(&put));
+    assert_eq!(put.code, 200, "{}", message_start(&put));
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     let media = [("content-type", "application/json-patch+json")];
     let path = format!("{WIDGETS}/w");
     let refused = read(send(&server, Method::PATCH, &path, &media, &labelled.to_string()).await).await;
     assert_short(&refused, 500, "a write");
-    assert!(told(&refused).contains("larger than"), "{}", told(&refused));
+    assert!(message_start(&refused).contains("larger than"), "{}", message_start(&refused));
     assert_short(&get(&server, &path).await, 200, "a read");
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_an_apply() {
+async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let server = server().await;
     let apply = [("content-type", "application/apply-patch+yaml")];
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML a long key has to be told to be one.
+    // In YAML, a long key needs an explicit `?`.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 
@@ -235,7 +251,7 @@ async fn what_is_wrong_in_an_apply() {
 }
 
 #[tokio::test]
-async fn rights_that_a_role_gives() {
+async fn escalation_check_of_a_large_role_is_bounded() {
     let server = crate::identity::server().await;
     let group = "rbac.authorization.k8s.io";
     let write = json!([{"apiGroups": [group], "resources": ["roles"], "verbs": ["create"]}]);
@@ -249,15 +265,15 @@ async fn rights_that_a_role_gives() {
     for (count, words) in
         [(2, "permissions not currently held"), (300, "gives 27000000 rights by it, which are too many")]
     {
-        let refused = crate::identity::ask(&server, "weak", Method::POST, &roles, &[], role(count)).await;
+        let refused = crate::identity::send_as(&server, "weak", Method::POST, &roles, &[], role(count)).await;
         assert_short(&refused, 403, "a role");
-        assert!(told(&refused).contains(words), "{count}: {}", told(&refused));
+        assert!(message_start(&refused).contains(words), "{count}: {}", message_start(&refused));
     }
-    assert_eq!(crate::identity::ask(&server, "root", Method::POST, &roles, &[], role(300)).await.code, 201);
+    assert_eq!(crate::identity::send_as(&server, "root", Method::POST, &roles, &[], role(300)).await.code, 201);
 }
 
 #[tokio::test]
-async fn what_the_audit_keeps_of_long_requests() {
+async fn audit_memory_is_bounded() {
     let server = server().await;
     let mut service = server.in_process();
     for number in 0..400 {
@@ -273,7 +289,7 @@ async fn what_the_audit_keeps_of_long_requests() {
 }
 
 #[tokio::test]
-async fn what_a_binding_adds_to_its_pod() {
+async fn annotations_of_a_binding_are_bounded() {
     let server = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let spec = json!({"containers": [{"name": "c", "image": "x"}]});
@@ -284,7 +300,7 @@ async fn what_a_binding_adds_to_its_pod() {
     };
     let refused = call(&server, Method::POST, &format!("{pods}/p/binding"), binding(2 << 20)).await;
     assert_short(&refused, 500, "a binding");
-    assert!(told(&refused).contains("larger than max"), "{}", told(&refused));
+    assert!(message_start(&refused).contains("larger than max"), "{}", message_start(&refused));
     assert_eq!(get(&server, &format!("{pods}/p")).await.body["spec"]["nodeName"], Json::Null);
     assert_eq!(call(&server, Method::POST, &format!("{pods}/p/binding"), binding(1_000)).await.code, 201);
 }

@@ -1,4 +1,4 @@
-//! Signing requests: who asks, and who may decide.
+//! CertificateSigningRequests: the requesting user, and the rights to approve and sign.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,13 +7,13 @@ use pintle_apiserver::ApiServer;
 use pintle_json::{Json, json};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use crate::identity::{ask, grant, server};
+use crate::identity::{grant, send_as, server};
 use crate::support::Answer;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const GROUP: &str = "certificates.k8s.io";
 
-/// A request by that name and organisation.
+/// Returns an encoded certificate request with this organization.
 fn request(organization: &str) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "x");
@@ -30,7 +30,7 @@ fn signing_request(name: &str, signer: &str, organization: &str) -> Json {
 }
 
 async fn post(server: &ApiServer, token: &str, object: Json) -> Answer {
-    ask(server, token, Method::POST, REQUESTS, &[], object).await
+    send_as(server, token, Method::POST, REQUESTS, &[], object).await
 }
 
 async fn patch(server: &ApiServer, token: &str, path: &str, patch: Json) -> Answer {
@@ -47,7 +47,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Lets bob do everything with requests, which is no right to decide.
+/// Grants bob all rights on requests. These do not include the right to approve or sign.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -55,7 +55,7 @@ async fn let_bob_write(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn who_asks_is_who_sends_the_request() {
+async fn request_spec_names_the_creating_user() {
     let server = server().await;
     let_bob_write(&server).await;
     let mut object = signing_request("a", "example.org/s", "o");
@@ -77,20 +77,20 @@ async fn who_asks_is_who_sends_the_request() {
         assert_eq!(object["status"], json!({}));
     };
     check(&made.body);
-    // No later write changes it either.
+    // Later writes do not change it.
     for path in ["a", "a/status", "a/approval"] {
         let patched =
             patch(&server, "root", path, json!({"spec": {"username": "root", "groups": ["system:masters"]}})).await;
         assert_eq!(patched.code, 200, "{path}: {:?}", patched.body);
         check(&patched.body);
     }
-    let put = ask(&server, "root", Method::PUT, &format!("{REQUESTS}/a"), &[], object).await;
+    let put = send_as(&server, "root", Method::PUT, &format!("{REQUESTS}/a"), &[], object).await;
     assert_eq!(put.code, 200, "{:?}", put.body);
     check(&put.body);
 }
 
 #[tokio::test]
-async fn who_asks_is_who_applies_the_request() {
+async fn request_spec_names_the_applying_user() {
     let server = server().await;
     let_bob_write(&server).await;
     let mut object = signing_request("a", "example.org/s", "o");
@@ -110,11 +110,11 @@ async fn who_asks_is_who_applies_the_request() {
 }
 
 #[tokio::test]
-async fn who_acts_as_another_asks_as_that_one() {
+async fn request_spec_names_the_impersonated_user() {
     let server = server().await;
     let headers = [("impersonate-user", "jane"), ("impersonate-uid", "u"), ("impersonate-extra-team", "x")];
     let all = [headers.as_slice(), &[("impersonate-group", "system:masters")]].concat();
-    let made = ask(&server, "root", Method::POST, REQUESTS, &all, signing_request("a", "example.org/s", "o")).await;
+    let made = send_as(&server, "root", Method::POST, REQUESTS, &all, signing_request("a", "example.org/s", "o")).await;
     let spec = &made.body["spec"];
     assert_eq!((&spec["username"], &spec["uid"]), (&json!("jane"), &json!("u")), "{:?}", made.body);
     assert_eq!(spec["groups"], json!(["system:masters", "system:authenticated"]));
@@ -137,7 +137,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // A right for another signer, or to do the other thing, is none.
+    // Rights for another signer or another verb do not count.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;
@@ -145,13 +145,13 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // What changes nothing that is signed needs no right: there is nothing to forbid.
+    // An update needs the right on the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }
 
 #[tokio::test]
-async fn no_certificate_makes_an_administrator() {
+async fn client_certificates_for_system_masters_are_rejected() {
     let server = server().await;
     let client = "kubernetes.io/kube-apiserver-client";
     let refused = post(&server, "root", signing_request("a", client, "system:masters")).await;
@@ -161,7 +161,7 @@ async fn no_certificate_makes_an_administrator() {
 }
 
 #[tokio::test]
-async fn what_was_decided_stays_decided() {
+async fn decisions_cannot_be_changed() {
     let server = server().await;
     assert_eq!(post(&server, "root", signing_request("a", "example.org/s", "o")).await.code, 201);
     let approved = patch(&server, "root", "a/approval", decision("Approved")).await;
@@ -175,7 +175,7 @@ async fn what_was_decided_stays_decided() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // Approving says nothing of the certificate, and the request itself nothing of either.
+    // The approval subresource ignores the certificate, and the main resource ignores the whole status.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");
@@ -183,7 +183,7 @@ async fn what_was_decided_stays_decided() {
 }
 
 #[tokio::test]
-async fn what_is_no_signed_request_is_refused() {
+async fn invalid_signing_requests_are_rejected() {
     let server = server().await;
     let good = signing_request("a", "example.org/s", "o");
     for (field, value) in [

@@ -1,4 +1,4 @@
-//! Classes of storage and of ingresses, and addresses.
+//! Storage classes, ingress classes, IP addresses, and topology labels of pods.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     made.body
 }
 
-/// A StorageClass, and whether it is the default.
+/// Creates a StorageClass. `more` is its `allowVolumeExpansion`.
 async fn class(server: &ApiServer, name: &str, is_default: bool, more: Json) {
     let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
     let mut class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"});
@@ -34,23 +34,23 @@ fn claim(name: &str) -> Json {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_without_a_class_gets_the_newest_default() {
+async fn claim_without_a_class_gets_the_newest_default() {
     let server = server().await;
-    let of = async |claim: Json| post(&server, CLAIMS, claim).await["spec"]["storageClassName"].clone();
+    let class_of = async |claim: Json| post(&server, CLAIMS, claim).await["spec"]["storageClassName"].clone();
     class(&server, "other", false, Json::Null).await;
-    assert_eq!(of(claim("a")).await, Json::Null);
+    assert_eq!(class_of(claim("a")).await, Json::Null);
     class(&server, "older", true, Json::Null).await;
-    assert_eq!(of(claim("b")).await, "older");
+    assert_eq!(class_of(claim("b")).await, "older");
     tokio::time::sleep(Duration::from_secs(2)).await;
     class(&server, "newer", true, Json::Null).await;
-    assert_eq!(of(claim("c")).await, "newer");
+    assert_eq!(class_of(claim("c")).await, "newer");
     let mut none = claim("d");
     none["spec"]["storageClassName"] = "".into();
-    assert_eq!(of(none).await, "");
+    assert_eq!(class_of(none).await, "");
 }
 
 #[tokio::test]
-async fn a_claim_grows_if_it_is_bound_and_its_class_lets_it() {
+async fn claim_grows_only_if_bound_and_class_allows() {
     let server = server().await;
     class(&server, "grows", false, json!(true)).await;
     class(&server, "stays", false, json!(false)).await;
@@ -69,7 +69,7 @@ async fn a_claim_grows_if_it_is_bound_and_its_class_lets_it() {
         assert_eq!(call(&server, Method::PATCH, &format!("{CLAIMS}/{name}/status"), bound).await.code, 200);
     }
     assert_eq!(grow("grows", "2Gi").await.0, 200);
-    assert_eq!(grow("grows", "1536Mi").await.0, 200, "more than it has");
+    assert_eq!(grow("grows", "1536Mi").await.0, 200, "more than the current capacity");
     let (code, message) = grow("grows", "1Gi").await;
     assert!(code == 422 && message.contains("field can not be less than status.capacity"), "{code} {message}");
     let (code, message) = grow("stays", "2Gi").await;
@@ -80,7 +80,7 @@ async fn a_claim_grows_if_it_is_bound_and_its_class_lets_it() {
 }
 
 #[tokio::test]
-async fn an_ingress_without_a_class_gets_the_default() {
+async fn ingress_without_a_class_gets_the_default() {
     let server = server().await;
     let api = "/apis/networking.k8s.io/v1";
     let annotations = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
@@ -98,7 +98,7 @@ async fn an_ingress_without_a_class_gets_the_default() {
 }
 
 #[tokio::test]
-async fn an_address_is_one_and_somebodys() {
+async fn ip_addresses_need_a_canonical_name_and_a_parent() {
     let server = server().await;
     let path = "/apis/networking.k8s.io/v1/ipaddresses";
     let parent = json!({"resource": "services", "namespace": "default", "name": "s"});
@@ -123,7 +123,7 @@ async fn an_address_is_one_and_somebodys() {
 }
 
 #[tokio::test]
-async fn a_pod_is_labelled_with_the_region_and_the_zone_of_its_node() {
+async fn pod_gets_region_and_zone_labels_of_its_node() {
     let server = server().await;
     let zone = "topology.kubernetes.io/zone";
     let labels = json!({(zone): "z", "topology.kubernetes.io/region": "r", "topology.kubernetes.io/rack": "k"});
@@ -141,7 +141,7 @@ async fn a_pod_is_labelled_with_the_region_and_the_zone_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
-    // None that goes by another way, or does not say that its target is a node.
+    // Not if it is bound through `bindings`, or if the target has no kind.
     for (name, path, target) in [
         ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
         ("to-something", "pods/to-something/binding", json!({"name": "n"})),
@@ -155,6 +155,6 @@ async fn a_pod_is_labelled_with_the_region_and_the_zone_of_its_node() {
             (&json!("n"), &json!({(zone): "its-own"}))
         );
     }
-    let elsewhere = post(&server, pods, pod("elsewhere", "unknown".into())).await;
-    assert_eq!(elsewhere["metadata"]["labels"], json!({(zone): "its-own"}));
+    let unknown_node = post(&server, pods, pod("elsewhere", "unknown".into())).await;
+    assert_eq!(unknown_node["metadata"]["labels"], json!({(zone): "its-own"}));
 }

@@ -1,4 +1,4 @@
-//! Custom resources that hold whole objects, or have a scale.
+//! Custom resources with embedded objects, list types, and a scale.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -8,7 +8,7 @@ use crate::support::*;
 
 const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 
-/// A server that has gadgets.
+/// Starts a server with a definition of gadgets.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let mut inner =
@@ -55,13 +55,13 @@ fn message(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
-async fn objects_within_have_valid_versions_kinds_and_metadata() {
+async fn embedded_objects_are_validated() {
     let server = server().await;
     let inner = json!({"apiVersion": "a/b/c", "kind": "%", "metadata": {"name": "..", "namespace": "A", "finalizers": ["x y"]}});
     let one = json!({"apiVersion": "v1", "kind": "K", "metadata": {"labels": {"a": "x y"}}, "inner": inner});
     let refused = call(&server, Method::POST, GADGETS, gadget(json!({"one": one}))).await;
     assert_eq!(refused.code, 422, "{:?}", refused.body);
-    for told in [
+    for error in [
         "one.metadata.labels: Invalid value: \"x y\": a valid label",
         "one.inner.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
         "one.inner.kind: Invalid value: \"%\": may have mixed case, but should otherwise match: a DNS-1035 label",
@@ -69,32 +69,32 @@ async fn objects_within_have_valid_versions_kinds_and_metadata() {
         "one.inner.metadata.namespace: Invalid value: \"A\": a lowercase RFC 1123 label",
         "one.inner.metadata.finalizers: Invalid value: \"x y\": name part must consist",
     ] {
-        assert!(message(&refused).contains(told), "{told}: {}", message(&refused));
+        assert!(message(&refused).contains(error), "{error}: {}", message(&refused));
     }
 }
 
 #[tokio::test]
-async fn what_no_metadata_has_comes_into_no_object_by_a_default() {
+async fn defaults_do_not_add_unknown_metadata_fields() {
     let server = server().await;
     let made = call(&server, Method::POST, GADGETS, gadget(json!({}))).await;
     assert_eq!(made.body["made"], json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "k"}}));
 }
 
-/// Those of the object's own metadata come first, those of metadata within it last.
+/// The order: the object's own metadata, the object, embedded metadata.
 #[tokio::test]
-async fn unknown_fields_are_told_in_the_order_in_which_they_are_found() {
+async fn unknown_fields_are_reported_in_order() {
     let server = server().await;
     let one = json!({"apiVersion": "v1", "kind": "K", "metadata": {"odd": 1}});
     let mut object = gadget(json!({"one": one, "abc": 1, "spec": {"z": 1}, "ports": [{"q": 1}]}));
     object["metadata"]["odd"] = 1.into();
     let refused = call(&server, Method::POST, &format!("{GADGETS}?fieldValidation=Strict"), object).await;
     let fields = ["metadata.odd", "abc", "ports[0].q", "spec.z", "one.metadata.odd"];
-    let told = fields.map(|field| format!("unknown field \"{field}\"")).join(", ");
-    assert!(message(&refused).ends_with(&format!("strict decoding error: {told}")), "{}", message(&refused));
+    let unknown = fields.map(|field| format!("unknown field \"{field}\"")).join(", ");
+    assert!(message(&refused).ends_with(&format!("strict decoding error: {unknown}")), "{}", message(&refused));
 }
 
 #[tokio::test]
-async fn a_gadget_has_no_more_replicas_than_a_scale_can_say() {
+async fn replicas_above_int32_are_rejected() {
     let server = server().await;
     let most = 2_147_483_647_i64;
     assert_eq!(call(&server, Method::POST, GADGETS, gadget(json!({"spec": {"replicas": most}}))).await.code, 201);
@@ -108,7 +108,7 @@ async fn a_gadget_has_no_more_replicas_than_a_scale_can_say() {
 }
 
 #[tokio::test]
-async fn a_finalizer_that_is_only_a_domain_lacks_a_path() {
+async fn finalizer_without_a_path_causes_a_warning() {
     let server = server().await;
     let mut object = gadget(json!({}));
     object["metadata"]["finalizers"] = json!(["a.b", "c"]);
@@ -121,7 +121,7 @@ async fn a_finalizer_that_is_only_a_domain_lacks_a_path() {
     assert!(warnings[1].contains("c\\\": prefer a domain-qualified finalizer name to"), "{warnings:?}");
 }
 
-/// A new definition of gadgets, with this schema.
+/// Changes the schema in the definition of gadgets.
 async fn redefine(server: &ApiServer, members: Json) {
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     let mut found = get(server, definition).await.body;
@@ -131,7 +131,7 @@ async fn redefine(server: &ApiServer, members: Json) {
 }
 
 #[tokio::test]
-async fn items_that_were_repeated_before_may_be_repeated_and_a_version_that_was_wrong_may_not_stay() {
+async fn old_duplicates_may_stay_but_invalid_versions_may_not() {
     let server = server().await;
     let list = |more: Json| {
         let mut list = json!({"type": "array", "items": {"type": "string"}});
@@ -157,7 +157,7 @@ async fn items_that_were_repeated_before_may_be_repeated_and_a_version_that_was_
 }
 
 #[tokio::test]
-async fn items_with_keys_may_change_places_where_there_are_too_many() {
+async fn reordering_a_keyed_list_does_not_revalidate_it() {
     let server = server().await;
     let ports = |more: Json| {
         let item = json!({"type": "object", "required": ["p"], "properties": {"p": {"type": "integer"}}});

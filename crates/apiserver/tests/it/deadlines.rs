@@ -1,4 +1,4 @@
-//! Clients that do not do their part are left after a while; time is paused, so that it passes at once where all wait.
+//! Timeouts for clients that are idle or slow. The clock is paused, so waiting takes no time.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::support::{CONFIG_MAPS, PATIENCE, call, elsewhere};
+use crate::support::{CONFIG_MAPS, PATIENCE, call, cpu_time_of_other_threads};
 
 async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
@@ -29,7 +29,7 @@ async fn connect(server: &ApiServer) -> TcpStream {
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
-    // A close in the middle of what was sent is a reset.
+    // The connection may end with a reset, because unread bytes are pending.
     assert!(read.is_ok(), "the connection is open after {:?}: {}", began.elapsed(), String::from_utf8_lossy(&text));
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -39,14 +39,14 @@ fn seconds(range: std::ops::Range<u64>) -> std::ops::Range<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_nothing_is_left() {
+async fn connection_without_a_request_times_out() {
     let server = server().await;
     let (text, took) = to_end(&mut connect(&server).await).await;
     assert!(text.is_empty() && seconds(32..34).contains(&took), "{took:?} {text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_a_head_byte_by_byte_is_left() {
+async fn slow_request_head_times_out() {
     let server = server().await;
     let (mut reader, mut writer) = connect(&server).await.into_split();
     let began = Instant::now();
@@ -65,7 +65,7 @@ async fn who_sends_a_head_byte_by_byte_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_nothing_more_is_left() {
+async fn idle_connection_times_out_between_requests() {
     let server = server().await;
     let mut socket = connect(&server).await;
     for _ in 0..2 {
@@ -74,7 +74,7 @@ async fn who_sends_nothing_more_is_left() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // Between requests there is more time than within one.
+        // The timeout between requests is longer than the one for a request head.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -82,7 +82,7 @@ async fn who_sends_nothing_more_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_waited_for_as_long_as_the_request_may_take() {
+async fn incomplete_body_times_out_with_the_request() {
     let server = server().await;
     for (query, range) in [("", seconds(60..68)), ("?timeout=5s", seconds(5..13)), ("?timeout=5m", seconds(60..68))] {
         let (mut reader, mut writer) = connect(&server).await.into_split();
@@ -103,14 +103,14 @@ async fn a_body_that_does_not_come_is_waited_for_as_long_as_the_request_may_take
             answer.contains(r#""message":"Timeout: request did not complete within the allotted timeout""#),
             "{answer}"
         );
-        // And the connection does not outlive it.
+        // The connection is closed, too.
         let ended = tokio::time::timeout(Duration::from_secs(100), sending).await;
         assert!(ended.is_ok(), "{query}: the connection is open after {:?}", began.elapsed());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_an_answer_is_left() {
+async fn unread_response_is_cut_at_the_request_timeout() {
     let server = server().await;
     const OBJECTS: usize = 16;
     let filler = "x".repeat(1_000_000);
@@ -124,20 +124,20 @@ async fn who_does_not_read_an_answer_is_left() {
     tokio::time::sleep(Duration::from_secs(70)).await;
     let mut bytes = Vec::new();
     let _ = socket.read_to_end(&mut bytes).await;
-    assert!(bytes.len() < OBJECTS * filler.len(), "the rest was not kept for it: {}", bytes.len());
+    assert!(bytes.len() < OBJECTS * filler.len(), "the rest was not sent: {}", bytes.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_no_request_that_takes_too_long() {
+async fn request_timeout_does_not_apply_to_watches() {
     let server = server().await;
     let mut watch = crate::support::Watch::start(&server, "timeout=1s&timeoutSeconds=600").await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("a config map");
-    assert!(watch.told().await.starts_with("ADDED a "));
+    assert!(watch.next_event().await.starts_with("ADDED a "));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http2_client_that_is_silent_for_long_is_told_to_go() {
+async fn idle_http2_connection_is_closed_gracefully() {
     let server = server().await;
     let (sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(connect(&server).await)).await.expect("HTTP/2");
@@ -149,12 +149,12 @@ async fn an_http2_client_that_is_silent_for_long_is_told_to_go() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// There is one thread for long work here, and room for bodies of which those that do nothing promise more than a hundred times as much.
+/// There is only one blocking thread. The idle connections announce bodies of more than a hundred times the body budget.
 #[test]
-fn many_connections_that_do_nothing_hold_nobody_up() {
+fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // Large enough to be worked on apart, and to wait for a turn among large bodies.
+    // Large enough to be offloaded and to count as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -171,41 +171,37 @@ fn many_connections_that_do_nothing_hold_nobody_up() {
                 2 => format!("{head}\r\n{{"),
                 _ => format!("{head}\r\n{body}"),
             };
-            socket.write_all(sent.as_bytes()).await.expect("it is taken");
+            socket.write_all(sent.as_bytes()).await.expect("a write");
             idle.push(socket);
         }
         let object = json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(LARGE)}});
         let made = tokio::time::timeout(PATIENCE, call(&server, Method::POST, CONFIG_MAPS, object)).await;
-        assert_eq!(
-            made.map(|answer| answer.code),
-            Ok(201),
-            "of the larger bodies the oldest give way, and all of them to work"
-        );
+        assert_eq!(made.map(|answer| answer.code), Ok(201), "the oldest incomplete bodies give way");
         assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
     });
 }
 
-/// The clock stands still while long work is done, but for what this test has it do.
+/// The paused clock does not advance during the offloaded work, except by this test.
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_what_takes_too_long_is_told_in_time_and_nothing_is_written_any_more() {
+async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
     let data: pintle_json::Map = (0..60_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "heavy"}, "data": data}).to_string();
     let request = http::Request::post(format!("{CONFIG_MAPS}?timeout=20s")).header("content-type", "application/yaml");
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
-    let (asked, others) = (Instant::now(), elsewhere());
+    let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // Once other threads than this one work, it has begun.
-    while elsewhere().saturating_sub(others) < Duration::from_millis(20) {
+    // The work has begun once other threads use CPU time.
+    while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
     }
     tokio::time::advance(Duration::from_secs(20)).await;
     let answer = work.await.expect("no panic").expect("an answer");
-    assert_eq!((answer.status().as_u16(), asked.elapsed()), (504, Duration::from_secs(20)));
+    assert_eq!((answer.status().as_u16(), begun.elapsed()), (504, Duration::from_secs(20)));
     assert!(answer.headers().contains_key("audit-id"));
-    assert!(server.audit().is_empty(), "what was begun is not over");
+    assert!(server.audit().is_empty(), "the work still runs");
     while server.audit().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -216,19 +212,19 @@ async fn who_asks_for_what_takes_too_long_is_told_in_time_and_nothing_is_written
 }
 
 #[tokio::test]
-async fn of_long_heads_that_do_not_end_only_so_many_are_kept() {
+async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // 64 MiB, and of each 16 KiB beside that.
+    // The limit is 64 MiB. The first 16 KiB of each head do not count.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
-    // A head that has not come in 32 seconds ends its connection, whatever the others keep.
+    // After 32 seconds, an unfinished head ends its connection in any case.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let long = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nX-A: {}", "b".repeat(LONG));
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = connect(&server).await;
-        // Who is cut off may be so before all is sent.
+        // The connection may be cut before all is sent.
         let _ = socket.write_all(long.as_bytes()).await;
         open.push(socket);
     }
@@ -241,9 +237,9 @@ async fn of_long_heads_that_do_not_end_only_so_many_are_kept() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout_at(begun + PATIENCE, cut).await.expect("some are cut off");
-    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200, "short ones have their own room");
-    let ask = async || {
+    tokio::time::timeout_at(begun + PATIENCE, cut).await.expect("some connections are cut");
+    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200, "short heads have a budget of their own");
+    let is_served = async || {
         let mut socket = connect(&server).await;
         let _ = socket.write_all(format!("{long}\r\nConnection: close\r\n\r\n").as_bytes()).await;
         let mut answer = Vec::new();
@@ -252,14 +248,14 @@ async fn of_long_heads_that_do_not_end_only_so_many_are_kept() {
     };
     drop(open);
     let again = async {
-        while !ask().await {
+        while !is_served().await {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::support::PATIENCE, again).await.expect("those who are gone leave their room");
+    tokio::time::timeout(crate::support::PATIENCE, again).await.expect("closed connections release their budget");
 }
 
-/// A connection on which what is not read of one answer leaves room for others.
+/// Opens a connection with small stream windows, so that an unread response does not block other streams.
 async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16_384)
@@ -276,10 +272,10 @@ fn get(server: &ApiServer, path: &str) -> http::Request<Empty<Bytes>> {
 }
 
 #[tokio::test]
-async fn who_is_one_connection_too_many_waits_for_another_to_end() {
+async fn connection_above_the_limit_waits_for_another_to_end() {
     let server = ApiServer::start(ApiServerConfig { connections: 3, ..ApiServerConfig::default() }).await;
     let server = server.expect("a server");
-    let ask = async |socket: &mut TcpStream| {
+    let get_livez = async |socket: &mut TcpStream| {
         socket.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("a request");
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
@@ -289,21 +285,21 @@ async fn who_is_one_connection_too_many_waits_for_another_to_end() {
     let mut open = Vec::new();
     for _ in 0..3 {
         let mut socket = connect(&server).await;
-        ask(&mut socket).await;
+        get_livez(&mut socket).await;
         open.push(socket);
     }
     let mut one_more = connect(&server).await;
-    let waiting = tokio::spawn(async move { ask(&mut one_more).await });
+    let waiting = tokio::spawn(async move { get_livez(&mut one_more).await });
     for _ in 0..20 {
-        ask(&mut open[0]).await;
+        get_livez(&mut open[0]).await;
     }
-    assert!(!waiting.is_finished(), "it is yet to be accepted");
+    assert!(!waiting.is_finished(), "it is not accepted yet");
     open.pop();
     waiting.await.expect("it is served");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
+async fn unread_http2_response_is_reset_and_other_streams_continue() {
     let server = server().await;
     let filler = "x".repeat(1_000_000);
     let object = json!({"metadata": {"name": "large"}, "data": {"k": filler}});
@@ -318,15 +314,15 @@ async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
     assert_eq!(unread.status(), 200);
     tokio::time::sleep(Duration::from_secs(15)).await;
     let read = unread.into_body().collect().await;
-    assert!(read.is_err(), "it was reset: what is left of it is kept for nobody");
+    assert!(read.is_err(), "the stream was reset");
     server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("a config map");
     let event = watch.frame().await;
-    assert!(event.is_some_and(|event| event.is_ok()), "a watch is not overdue");
+    assert!(event.is_some_and(|event| event.is_ok()), "the timeout does not apply to the watch");
     let other = sender.send_request(get(&server, "/readyz")).await.expect("an answer");
     assert_eq!(other.status(), 200);
 }
 
-/// A server with more objects than what lies between it and a client can hold.
+/// Starts a server with more data than the buffers between it and a client can hold.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {
@@ -340,7 +336,7 @@ const OBJECTS: usize = 16;
 const LARGE: usize = 1_000_000;
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_nobody_reads_ends_all_the_same() {
+async fn unread_watch_ends_at_its_timeout() {
     let server = full_server().await;
     let websocket = "Connection: upgrade\r\nUpgrade: websocket\r\nOrigin: http://a\r\n\
                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
@@ -351,29 +347,29 @@ async fn a_watch_that_nobody_reads_ends_all_the_same() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         let mut bytes = Vec::new();
         let _ = socket.read_to_end(&mut bytes).await;
-        assert!(bytes.len() < OBJECTS * LARGE, "the rest was not kept for it: {}", bytes.len());
+        assert!(bytes.len() < OBJECTS * LARGE, "the rest was not sent: {}", bytes.len());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_over_http2_that_nobody_reads_is_reset_and_the_others_go_on() {
+async fn unread_http2_watch_is_reset_and_others_continue() {
     let server = full_server().await;
     let mut sender = with_small_windows(&server).await;
     let watch = |seconds: usize| get(&server, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds={seconds}"));
     let unread = sender.send_request(watch(20)).await.expect("a watch").into_body();
     let read_later = sender.send_request(watch(600)).await.expect("a watch").into_body();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert!(unread.collect().await.is_err(), "it was reset: what is left of it is kept for nobody");
+    assert!(unread.collect().await.is_err(), "the stream was reset");
     let mut frames = read_later;
-    let first = frames.frame().await.expect("a frame").expect("it is not overdue");
+    let first = frames.frame().await.expect("a frame").expect("this watch is not timed out");
     assert!(first.into_data().expect("data").starts_with(b"{\"type\":\"ADDED\""));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_at_its_time_however_much_there_is_yet_to_tell() {
+async fn watch_with_pending_events_ends_at_its_timeout() {
     let server = server().await;
     let now = crate::support::version(&crate::support::get(&server, CONFIG_MAPS).await.body);
-    // Nobody but who has its body makes a watch in process go on.
+    // In process, a watch makes progress only while its body is polled.
     let begin = async || {
         let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={now}&timeoutSeconds=20");
         let request = http::Request::get(path).body(Empty::<Bytes>::new()).expect("a request");
@@ -388,7 +384,7 @@ async fn a_watch_ends_at_its_time_however_much_there_is_yet_to_tell() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_nothing_at_all_over_http2_is_left_by_the_ping() {
+async fn http2_client_that_reads_nothing_fails_the_ping() {
     let server = full_server().await;
     let mut socket = connect(&server).await;
     let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
@@ -401,7 +397,7 @@ async fn who_reads_nothing_at_all_over_http2_is_left_by_the_ping() {
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        // Windows in which all of the answer has room, so that it is the socket that is full.
+        // Windows large enough for the whole response, so that the socket buffer is the limit.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

@@ -1,4 +1,4 @@
-//! What the server fills in, rounds and generates in the objects of built-in kinds.
+//! Defaults, rounding and generated fields of built-in kinds.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -27,7 +27,7 @@ fn pod_template(resources: Json) -> Json {
 }
 
 #[tokio::test]
-async fn resource_lists_of_every_kind_are_rounded_up_to_a_milli() {
+async fn resource_lists_are_rounded_up_to_milli_units() {
     let server = server().await;
     let in_default = |group: &str, plural: &str| format!("/{group}/namespaces/default/{plural}");
     let limits = json!({"limits": {"cpu": "1500u"}});
@@ -67,14 +67,14 @@ async fn resource_lists_of_every_kind_are_rounded_up_to_a_milli() {
     }
     let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1500u"}}});
     assert_eq!(create(&server, "/api/v1/nodes", node).await.text("/status/capacity/cpu"), "2m");
-    // Amounts that are in no resource list stay as they are.
+    // Quantities outside of resource lists are not rounded.
     let class = json!({"metadata": {"name": "r"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1500u"}}});
     let made = create(&server, "/apis/node.k8s.io/v1/runtimeclasses", class).await;
     assert_eq!(made.text("/overhead/podFixed/cpu"), "1500u");
 }
 
 #[tokio::test]
-async fn device_requests_ask_for_exactly_one_by_default() {
+async fn device_requests_default_to_exactly_one() {
     let server = server().await;
     let exactly = json!({"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}});
     let first = json!({"name": "any", "firstAvailable": [{"name": "x", "deviceClassName": "gpu.example.com"}]});
@@ -90,7 +90,7 @@ async fn device_requests_ask_for_exactly_one_by_default() {
 }
 
 #[tokio::test]
-async fn a_stateful_set_with_an_explicit_strategy_gets_no_partition() {
+async fn stateful_set_with_an_explicit_strategy_gets_no_partition() {
     let server = server().await;
     let spec = |strategy: Json| {
         let selector = json!({"matchLabels": {"a": "b"}});
@@ -113,7 +113,7 @@ async fn a_stateful_set_with_an_explicit_strategy_gets_no_partition() {
 }
 
 #[tokio::test]
-async fn a_job_keeps_its_own_labels_and_takes_those_of_its_template_if_it_has_none() {
+async fn job_labels_default_to_those_of_its_template() {
     let server = server().await;
     let job = |name: &str, labels: Json| {
         let template = json!({
@@ -131,7 +131,7 @@ async fn a_job_keeps_its_own_labels_and_takes_those_of_its_template_if_it_has_no
 }
 
 #[tokio::test]
-async fn a_conversion_webhook_listens_on_443_by_default() {
+async fn conversion_webhook_port_defaults_to_443() {
     let server = server().await;
     let client = json!({"service": {"namespace": "default", "name": "hooks"}});
     let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": client});
@@ -149,7 +149,7 @@ async fn a_conversion_webhook_listens_on_443_by_default() {
 }
 
 #[tokio::test]
-async fn a_priority_level_has_shares_and_queues_by_default() {
+async fn priority_level_gets_default_shares_and_queues() {
     let server = server().await;
     let levels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
     let queued = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}});
@@ -162,7 +162,7 @@ async fn a_priority_level_has_shares_and_queues_by_default() {
 }
 
 #[tokio::test]
-async fn a_flow_schema_says_whether_its_priority_level_exists() {
+async fn flow_schema_condition_follows_its_priority_level() {
     let server = server().await;
     let all = "/apis/flowcontrol.apiserver.k8s.io/v1";
     let schema = json!({"metadata": {"name": "f"}, "spec": {"priorityLevelConfiguration": {"name": "late"}}});
@@ -171,12 +171,12 @@ async fn a_flow_schema_says_whether_its_priority_level_exists() {
         server.settle().await;
         let schema = get(&server, &format!("{all}/flowschemas/f")).await.body;
         let condition = schema["status"]["conditions"][0].clone();
-        let told: Vec<_> =
+        let fields: Vec<_> =
             ["type", "status", "reason"].map(|field| condition.text(&format!("/{field}")).to_owned()).into();
-        (told, schema)
+        (fields, schema)
     };
-    let (told, schema) = condition().await;
-    assert_eq!(told, ["Dangling", "True", "NotFound"]);
+    let (fields, schema) = condition().await;
+    assert_eq!(fields, ["Dangling", "True", "NotFound"]);
     let owner = schema.list("/metadata/managedFields").find(|entry| entry["subresource"] == "status").cloned();
     let owner = owner.expect("an owner of the status");
     assert_eq!(

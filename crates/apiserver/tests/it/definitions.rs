@@ -1,4 +1,4 @@
-//! Definitions beside what is built in.
+//! Definitions whose groups or names collide with built-in kinds, and the limits and deletion of their objects.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -36,7 +36,7 @@ async fn settle(server: &ApiServer) {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
 }
 
-/// The names of what a list has.
+/// Returns the names of the items of a list.
 async fn names(server: &ApiServer, path: &str) -> Vec<String> {
     let list = get(server, path).await.body;
     let items = list["items"].as_array().into_iter().flatten();
@@ -44,7 +44,7 @@ async fn names(server: &ApiServer, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
+async fn definitions_do_not_affect_built_in_kinds() {
     let server = server().await;
     let policy = json!({"metadata": {"name": "d"}, "spec": {"podSelector": {}}});
     let built_in = call(&server, Method::POST, POLICIES, policy).await;
@@ -53,7 +53,8 @@ async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // One takes the name of a built-in kind in its own version and in another, one adds a kind to the built-in version.
+    // The first definition has the name of a built-in kind, in the built-in version and in another one. The second adds a kind to the
+    // built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -73,7 +74,7 @@ async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     assert_eq!(names(&server, &custom).await, ["e"]);
 
-    // And with the definition goes what is its own.
+    // Deleting the definition deletes only its own objects.
     assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
     settle(&server).await;
     assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);
@@ -81,11 +82,11 @@ async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
     let patched = call(&server, Method::PATCH, &format!("{POLICIES}/d"), labelled).await;
-    assert_eq!(watch.told().await, format!("MODIFIED d {}", version(&patched.body)), "the watch goes on");
+    assert_eq!(watch.next_event().await, format!("MODIFIED d {}", version(&patched.body)), "the watch goes on");
 }
 
 #[tokio::test]
-async fn an_object_that_etcd_would_not_take_is_not_stored() {
+async fn objects_too_large_for_etcd_are_rejected() {
     let server = server().await;
     let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let object = |size: usize| json!({"metadata": {"name": "a"}, "revision": 1, "data": {"a": "x".repeat(size)}});
@@ -111,7 +112,7 @@ async fn an_object_that_etcd_would_not_take_is_not_stored() {
     )
     .await;
     assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
-    // A custom resource is stored as the JSON that it is.
+    // A custom resource is stored as JSON, so its JSON size counts.
     let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     settle(&server).await;
@@ -122,7 +123,7 @@ async fn an_object_that_etcd_would_not_take_is_not_stored() {
 }
 
 #[tokio::test]
-async fn a_custom_kind_is_not_taken_for_the_built_in_one_of_its_name() {
+async fn custom_kinds_do_not_inherit_built_in_rules() {
     let server = server().await;
     let mut nodes = definition("example.com", "nodes", "Node", &["v1"]);
     nodes["spec"]["versions"][0]["subresources"] = json!({"status": {}});
@@ -130,16 +131,16 @@ async fn a_custom_kind_is_not_taken_for_the_built_in_one_of_its_name() {
         assert_eq!(call(&server, Method::POST, DEFINITIONS, definition).await.code, 201);
     }
     settle(&server).await;
-    let of = |plural: &str| format!("/apis/example.com/v1/namespaces/default/{plural}");
+    let path = |plural: &str| format!("/apis/example.com/v1/namespaces/default/{plural}");
     let node = json!({"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"a": 1}});
-    let made = call(&server, Method::POST, &of("nodes"), node).await;
+    let made = call(&server, Method::POST, &path("nodes"), node).await;
     assert_eq!((made.code, &made.body["status"]), (201, &Json::Null));
-    let refused = get(&server, &format!("{}?fieldSelector=spec.a%3Db", of("jobs"))).await;
+    let refused = get(&server, &format!("{}?fieldSelector=spec.a%3Db", path("jobs"))).await;
     assert_eq!(refused.body["message"], "field label not supported: spec.a");
 }
 
 #[tokio::test]
-async fn the_objects_of_a_definition_that_serves_no_version_go_with_it() {
+async fn deleting_an_unserved_definition_deletes_its_objects() {
     let server = server().await;
     let gadgets = definition("example.com", "gadgets", "Gadget", &["v1", "v2"]);
     let path = format!("{DEFINITIONS}/gadgets.example.com");

@@ -1,4 +1,4 @@
-//! Events go after an hour.
+//! Expiry and deletion of Events.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn names(server: &ApiServer, path: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_goes_an_hour_after_its_last_write_and_watchers_are_told() {
+async fn events_expire_an_hour_after_their_last_write() {
     const MINUTE: Duration = Duration::from_secs(60);
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let about = json!({"kind": "Pod", "namespace": "default", "name": "p"});
@@ -47,17 +47,17 @@ async fn an_event_goes_an_hour_after_its_last_write_and_watchers_are_told() {
         assert_eq!(names(&server, path).await, ["updated"]);
     }
     for (name, after) in [("old", 1), ("new", 2)] {
-        assert_eq!(watch.told().await, format!("DELETED {name} {}", revision + after));
+        assert_eq!(watch.next_event().await, format!("DELETED {name} {}", revision + after));
     }
     tokio::time::sleep(30 * MINUTE).await;
     assert_eq!(names(&server, EVENTS).await, Vec::<String>::new());
-    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/m")).await.code, 200, "only events go");
-    let gone: Json = get(&server, &format!("{EVENTS}/updated")).await.body;
-    assert_eq!(gone["code"], 404);
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/m")).await.code, 200, "only events expire");
+    let expired: Json = get(&server, &format!("{EVENTS}/updated")).await.body;
+    assert_eq!(expired["code"], 404);
 }
 
 #[tokio::test]
-async fn nothing_that_depends_on_an_event_holds_it() {
+async fn events_are_deleted_at_once_with_any_propagation_policy() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     for policy in ["Foreground", "Orphan", "Background"] {
         let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});

@@ -7,7 +7,7 @@ use pintle_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn an_eviction_may_ask_for_the_version_of_the_pod() {
+async fn eviction_respects_resource_version_preconditions() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -27,7 +27,7 @@ async fn an_eviction_may_ask_for_the_version_of_the_pod() {
 }
 
 #[tokio::test]
-async fn nothing_is_posted_to_what_is_in_a_namespace_that_is_going() {
+async fn subresource_posts_in_a_terminating_namespace_are_rejected() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let within = "/api/v1/namespaces/n";
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});
@@ -48,8 +48,8 @@ async fn nothing_is_posted_to_what_is_in_a_namespace_that_is_going() {
         let refused = call(&server, Method::POST, &format!("{within}/{path}"), body.clone()).await;
         let cause = &refused.body["details"]["causes"][0]["reason"];
         assert_eq!((refused.code, cause), (403, &json!("NamespaceTerminating")), "{path}: {:?}", refused.body);
-        let elsewhere = call(&server, Method::POST, &format!("/api/v1/namespaces/none/{path}"), body).await;
-        assert_eq!((elsewhere.code, &elsewhere.body["details"]["kind"]), (404, &json!("namespaces")), "{path}");
+        let missing = call(&server, Method::POST, &format!("/api/v1/namespaces/none/{path}"), body).await;
+        assert_eq!((missing.code, &missing.body["details"]["kind"]), (404, &json!("namespaces")), "{path}");
     }
     let review =
         json!({"spec": {"user": "u", "resourceAttributes": {"namespace": "n", "verb": "get", "resource": "pods"}}});

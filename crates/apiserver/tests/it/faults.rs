@@ -1,4 +1,4 @@
-//! Which requests a rule is for, and views that lag.
+//! Fault rules: which requests they match, and lagging views.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Asks without sockets, so that a paused clock goes on only where the server itself waits.
-async fn ask(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
+/// Sends a request in process, so that a paused clock advances only while the server itself waits.
+async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from(body))).expect("a request");
@@ -32,7 +32,7 @@ async fn ask(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16
 }
 
 async fn create(server: &ApiServer, name: &str) -> u64 {
-    let (code, body) = ask(server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": name}})).await;
+    let (code, body) = send_in_process(server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": name}})).await;
     assert_eq!(code, 201);
     version(&value(body).await)
 }
@@ -41,9 +41,9 @@ async fn value(body: InProcessBody) -> Json {
     serde_json::from_slice(&body.collect().await.expect("a body").to_bytes()).expect("JSON")
 }
 
-/// The names that a list tells; or its code, where it fails.
+/// Returns the names in a list, or the status code if the list fails.
 async fn names(server: &ApiServer, query: &str) -> String {
-    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
+    let (code, body) = send_in_process(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
     let list = value(body).await;
     let Some(items) = list["items"].as_array() else { return code.to_string() };
     let names: Vec<_> = items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
@@ -51,13 +51,14 @@ async fn names(server: &ApiServer, query: &str) -> String {
 }
 
 async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
-    let (code, body) = ask(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Json::Null).await;
+    let (code, body) =
+        send_in_process(server, Method::GET, &format!("{CONFIG_MAPS}?watch=1&{query}"), Json::Null).await;
     assert_eq!(code, 200);
     Watch::of(Response::new(body))
 }
 
-/// The name in the next event that is no bookmark, and the last version that a bookmark told before.
-async fn told(watch: &mut Watch<InProcessBody>) -> (String, u64) {
+/// Returns the name in the next event other than a bookmark, and the version of the last bookmark before it.
+async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
         let Next::Event(event) = watch.next().await else { panic!("it goes on") };
@@ -70,7 +71,7 @@ async fn told(watch: &mut Watch<InProcessBody>) -> (String, u64) {
 }
 
 #[test]
-fn a_verb_that_is_none_is_refused_where_it_is_written() {
+fn parsing_an_unknown_verb_lists_the_known_ones() {
     assert_eq!("deletecollection".parse(), Ok(RequestVerb::DeleteCollection));
     for wrong in ["List", "watches", ""] {
         let error = wrong.parse::<RequestVerb>().expect_err(wrong).to_string();
@@ -79,7 +80,7 @@ fn a_verb_that_is_none_is_refused_where_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
+async fn name_of_a_rule_matches_all_kinds_of_requests() {
     let server = server().await;
     let rule = server.faults().add(Rule { name: Some("a".into()), ..refusal() });
     let post = async |object: Json| call(&server, Method::POST, CONFIG_MAPS, object).await.code;
@@ -105,8 +106,8 @@ async fn a_name_is_meant_alike_whatever_the_request_and_the_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_read_for_its_name_waits_for_a_delay_with_its_room_once_and_no_turn() {
-    // There is room for two, and a turn for one.
+async fn delayed_request_does_not_block_others_with_its_body() {
+    // The budget is enough for two bodies, and one large body is processed at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -114,15 +115,15 @@ async fn a_body_that_is_read_for_its_name_waits_for_a_delay_with_its_room_once_a
     let begun = Instant::now();
     let post = async |name: &str| {
         let object = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(2_500_000)}});
-        let (code, _) = ask(&server, Method::POST, CONFIG_MAPS, object).await;
+        let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
         (code, begun.elapsed() >= delay)
     };
-    // So much data is refused, but not before it is looked at.
+    // The objects are too large, but they are rejected only after validation.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
 }
 
 #[tokio::test]
-async fn a_rule_may_be_for_a_subresource_and_for_a_user() {
+async fn rules_match_subresources_and_users() {
     let server = server().await;
     let namespace = "/api/v1/namespaces/default";
     for (subresource, codes) in [("status", [200, 503]), ("", [503, 200])] {
@@ -138,7 +139,7 @@ async fn a_rule_may_be_for_a_subresource_and_for_a_user() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
+async fn view_lags_by_a_duration_for_reads_and_watches() {
     const LAG: Duration = Duration::from_secs(10);
     let server = server().await;
     let (begun, a) = (Instant::now(), create(&server, "a").await);
@@ -146,30 +147,30 @@ async fn a_view_may_lag_by_a_time_for_reads_and_watches_and_comes_on() {
     let rule = server.faults().add(rule);
     let mut all = watch(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
     let mut newest = watch(&server, "").await;
-    assert_eq!(told(&mut newest).await.0, "a", "who wants the newest begins with that");
+    assert_eq!(next_name(&mut newest).await.0, "a", "a watch from the latest version begins with the latest state");
     sleep(LAG / 2).await;
     let b = create(&server, "b").await;
     assert_eq!((names(&server, "resourceVersion=0").await, names(&server, "").await), ("".into(), "a b".into()));
     let not_older = format!("resourceVersion={b}&resourceVersionMatch=NotOlderThan");
-    assert_eq!(names(&server, &not_older).await, "504", "it does not come in time");
-    let (name, mark) = told(&mut all).await;
+    assert_eq!(names(&server, &not_older).await, "504", "the version is not reached in time");
+    let (name, mark) = next_name(&mut all).await;
     assert_eq!((name.as_str(), begun.elapsed()), ("a", LAG));
     assert!(mark < a, "a bookmark of {mark}");
     assert_eq!(names(&server, "resourceVersion=0").await, "a");
     sleep(LAG / 2 - Duration::from_secs(1)).await;
-    assert_eq!(names(&server, &not_older).await, "a b", "it waits for what comes soon");
-    let (name, mark) = told(&mut all).await;
+    assert_eq!(names(&server, &not_older).await, "a b", "the list waits for a version that is reached soon");
+    let (name, mark) = next_name(&mut all).await;
     assert_eq!((name.as_str(), begun.elapsed()), ("b", LAG * 3 / 2));
     assert!(mark < b, "a bookmark of {mark}");
-    assert_eq!(told(&mut newest).await.0, "b");
+    assert_eq!(next_name(&mut newest).await.0, "b");
     create(&server, "c").await;
     server.faults().remove(rule);
-    assert_eq!(told(&mut newest).await.0, "c");
-    assert_eq!(begun.elapsed(), LAG * 3 / 2, "without the rule it is told at once");
+    assert_eq!(next_name(&mut newest).await.0, "c");
+    assert_eq!(begun.elapsed(), LAG * 3 / 2, "without the rule, events are not delayed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_may_lag_by_a_number_of_versions() {
+async fn view_lags_by_a_number_of_versions() {
     let server = server().await;
     let until = Duration::from_secs(20);
     let lag = Rule {
@@ -184,42 +185,42 @@ async fn a_view_may_lag_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "");
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "b").await;
-    assert_eq!((told(&mut watch).await.0, begun.elapsed()), ("a".into(), Duration::ZERO));
+    assert_eq!((next_name(&mut watch).await.0, begun.elapsed()), ("a".into(), Duration::ZERO));
     assert_eq!(names(&server, "resourceVersion=0").await, "a");
-    assert_eq!((told(&mut watch).await.0, begun.elapsed()), ("b".into(), until), "the rule has ended");
+    assert_eq!((next_name(&mut watch).await.0, begun.elapsed()), ("b".into(), until), "the rule has ended");
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// As `Fault::Lag` says.
+/// The docs of `Fault::Lag` guarantee this.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lags_is_cut_where_what_it_was_to_be_told_is_no_longer_kept() {
+async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;
     let lag = Fault::Lag(Lag::Versions(1_000));
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // It comes to hold the first change, and does not ask for the next.
+    // The watch now holds the first change, and has not read the next.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
-    assert!(held.is_err(), "it is not told yet");
+    assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;
     create(&server, "c").await;
     sleep(Duration::from_secs(360)).await;
     let secret = json!({"metadata": {"name": "s"}});
-    assert_eq!(ask(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await.0, 201);
+    assert_eq!(send_in_process(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await.0, 201);
     server.faults().remove(rule);
-    assert_eq!(told(&mut watch).await.0, "a");
+    assert_eq!(next_name(&mut watch).await.0, "a");
     assert_eq!(watch.next().await, Next::Broken, "b is no longer kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_lag_is_lifted_is_marked_up_to_now_though_nothing_happens() {
+async fn removing_a_lag_sends_pending_events_and_a_bookmark() {
     let server = server().await;
     let lag = Fault::Lag(Lag::Versions(1_000));
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
     let a = create(&server, "a").await;
     server.faults().remove(rule);
-    assert_eq!(told(&mut watch).await.0, "a");
+    assert_eq!(next_name(&mut watch).await.0, "a");
     let Next::Event(event) = watch.next().await else { panic!("it goes on") };
     assert!(event["type"] == "BOOKMARK" && version(&event["object"]) >= a, "{event}");
 }

@@ -1,4 +1,4 @@
-//! What becomes of single fields on their way in, and what is told of them.
+//! Fields that are dropped, filled in, or reported on writes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -11,7 +11,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
+async fn create_drops_disabled_fields_and_fills_in_others() {
     let server = server().await;
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
         {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}}]}});
@@ -64,7 +64,7 @@ async fn a_field_that_is_not_for_its_sender_is_dropped_or_filled_in() {
 }
 
 #[tokio::test]
-async fn a_volume_keeps_the_time_of_its_phase_until_that_changes() {
+async fn volume_phase_time_stays_while_the_phase_stays() {
     let server = server().await;
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});
     let mut volume = json!({"metadata": {"name": "a"}, "spec": spec});
@@ -78,7 +78,7 @@ async fn a_volume_keeps_the_time_of_its_phase_until_that_changes() {
 }
 
 #[tokio::test]
-async fn a_question_has_no_metadata_and_all_that_is_wrong_with_it_is_told() {
+async fn invalid_access_reviews_report_all_errors() {
     let server = server().await;
     let causes = async |review: &str, object: Json| {
         let answer = call(&server, Method::POST, &format!("/apis/authorization.k8s.io/v1/{review}"), object).await;
@@ -86,19 +86,23 @@ async fn a_question_has_no_metadata_and_all_that_is_wrong_with_it_is_told() {
         (answer.code, causes.collect::<Vec<_>>())
     };
     let resource = json!({"verb": "get", "resource": "pods"});
-    let ask = |metadata: Json, resource: Json| json!({"metadata": metadata, "spec": {"resourceAttributes": resource}});
+    let review =
+        |metadata: Json, resource: Json| json!({"metadata": metadata, "spec": {"resourceAttributes": resource}});
     let own = "selfsubjectaccessreviews";
-    assert_eq!(causes(own, ask(json!({"labels": {"a": "b"}}), resource.clone())).await, (422, vec!["metadata".into()]));
-    assert_eq!(causes(own, ask(json!({"uid": "1"}), resource)).await, (201, vec![]));
+    assert_eq!(
+        causes(own, review(json!({"labels": {"a": "b"}}), resource.clone())).await,
+        (422, vec!["metadata".into()])
+    );
+    assert_eq!(causes(own, review(json!({"uid": "1"}), resource)).await, (201, vec![]));
     let narrowed = json!({"verb": "list", "resource": "pods", "fieldSelector": {}});
     let field = "spec.resourceAttributes.fieldSelector.requirements";
-    assert_eq!(causes(own, ask(json!({}), narrowed)).await, (422, vec![field.into()]));
+    assert_eq!(causes(own, review(json!({}), narrowed)).await, (422, vec![field.into()]));
     let both = vec!["spec.resourceAttributes".into(), "spec.user".into()];
     assert_eq!(causes("subjectaccessreviews", json!({"spec": {}})).await, (422, both));
 }
 
 #[tokio::test]
-async fn an_empty_list_of_metadata_says_null() {
+async fn empty_partial_metadata_list_has_null_items() {
     let server = server().await;
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let answer = send(&server, Method::GET, "/api/v1/namespaces/default/pods", &[("accept", accept)], "").await;
@@ -107,7 +111,7 @@ async fn an_empty_list_of_metadata_says_null() {
 }
 
 #[tokio::test]
-async fn a_priority_class_has_one_generation() {
+async fn priority_class_generation_stays_one() {
     let server = server().await;
     let all = "/apis/scheduling.k8s.io/v1/priorityclasses";
     call(&server, Method::POST, all, json!({"metadata": {"name": "a"}, "value": 1})).await;
@@ -116,7 +120,7 @@ async fn a_priority_class_has_one_generation() {
 }
 
 #[tokio::test]
-async fn a_definition_is_told_what_no_converter_takes_and_warned_of_formats_of_all_types() {
+async fn definitions_report_conversion_errors_and_unknown_formats() {
     let server = server().await;
     let fields = json!({"a": {"type": "boolean", "format": "x"}, "b": {"type": "integer", "format": "int64"}});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": fields}});
@@ -146,7 +150,7 @@ async fn a_definition_is_told_what_no_converter_takes_and_warned_of_formats_of_a
 }
 
 #[tokio::test]
-async fn replicas_of_another_type_are_told_by_the_scale_too() {
+async fn invalid_replicas_are_also_reported_for_the_scale() {
     let server = server().await;
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});

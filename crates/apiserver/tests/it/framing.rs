@@ -1,4 +1,4 @@
-//! How requests of HTTP/1.1 are framed.
+//! The framing of HTTP/1.1 requests: `Host` headers and transfer encodings.
 
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::support::PATIENCE;
 
-/// Sends these bytes, and reads until the server ends the connection. None: it goes on.
+/// Sends a request and reads until the server closes the connection.
 async fn answer(server: &ApiServer, request: &str) -> String {
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("it listens");
     socket.write_all(request.as_bytes()).await.expect("a request");
@@ -16,7 +16,7 @@ async fn answer(server: &ApiServer, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_has_one_host_and_no_encoding_but_chunks() {
+async fn invalid_host_and_transfer_encoding_are_rejected() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let post = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nContent-Type: application/json\r\n";
     let body = "\r\n24\r\n{\"metadata\": {\"generateName\": \"a-\"}}\r\n0\r\n\r\n";
@@ -39,9 +39,9 @@ async fn a_request_has_one_host_and_no_encoding_but_chunks() {
         let answer = answer(&server, &format!("{head}{body}{second}")).await;
         let code = if expected.starts_with("400") { "400" } else { "501" };
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")) && answer.ends_with(expected), "{head:?}: {answer}");
-        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "the connection has ended: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "the connection is closed: {answer}");
     }
-    // What is framed as it should be goes on.
+    // After a valid request, the connection stays open.
     for head in [
         "GET /version HTTP/1.1\r\nHost:\r\n\r\n".to_owned(),
         format!("{post}{host}Transfer-Encoding: Chunked\r\n{body}"),

@@ -1,4 +1,4 @@
-//! What a server holds from its start, as every cluster does.
+//! The objects and endpoints of a new server, as in every cluster.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -18,7 +18,7 @@ fn names(list: &Json) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn there_is_what_a_real_server_makes_at_its_start() {
+async fn new_server_has_the_bootstrap_objects_of_kube_apiserver() {
     let server = server().await;
     for (path, count, one) in [
         ("/api/v1/namespaces".to_owned(), 4, "kube-node-lease"),
@@ -45,7 +45,7 @@ async fn there_is_what_a_real_server_makes_at_its_start() {
 }
 
 #[tokio::test]
-async fn the_components_say_how_they_are_and_have_no_version() {
+async fn component_statuses_are_healthy_and_have_no_version() {
     let server = server().await;
     let list = get(&server, "/api/v1/componentstatuses").await.body;
     assert_eq!((&list["kind"], &list["metadata"]), (&json!("ComponentStatusList"), &json!({})));
@@ -61,7 +61,7 @@ async fn the_components_say_how_they_are_and_have_no_version() {
     assert_eq!((missing.code, &missing.body["message"]), (404, &json!("componentstatus \"zzz\" not found")));
 }
 
-/// The flow schema and priority level that the answer names.
+/// Returns the flow schema and priority level in the response headers.
 async fn flow(server: &ApiServer, token: &str, path: &str) -> [String; 2] {
     let response = send(server, Method::GET, path, &[("authorization", token)], "").await;
     ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]
@@ -69,7 +69,7 @@ async fn flow(server: &ApiServer, token: &str, path: &str) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn answers_name_the_flow_schema_and_priority_level_that_a_request_falls_under() {
+async fn response_headers_name_flow_schema_and_priority_level() {
     let file = std::env::temp_dir().join(format!("pintle-fresh-{:x}.csv", fastrand::u64(..)));
     std::fs::write(
         &file,
@@ -98,7 +98,7 @@ async fn answers_name_the_flow_schema_and_priority_level_that_a_request_falls_un
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A schema of one's own comes before those of a higher precedence.
+    // A custom flow schema with a lower precedence number wins.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],
@@ -115,7 +115,7 @@ async fn answers_name_the_flow_schema_and_priority_level_that_a_request_falls_un
 }
 
 #[tokio::test]
-async fn roles_are_aggregated() {
+async fn cluster_roles_are_aggregated() {
     let server = server().await;
     server.settle().await;
     let view = get(&server, &format!("{RBAC}/clusterroles/view")).await.body;
@@ -128,7 +128,7 @@ async fn roles_are_aggregated() {
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
     let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
-    // What views are made of, edits are, too, and administration is made of those.
+    // `edit` includes `view`, and `admin` includes `edit`.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");
     }
@@ -139,7 +139,7 @@ async fn roles_are_aggregated() {
 }
 
 #[tokio::test]
-async fn what_the_system_needs_is_not_deleted() {
+async fn system_objects_cannot_be_deleted() {
     let server = server().await;
     for path in ["/api/v1/namespaces/kube-system", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical"] {
         assert_eq!(delete(&server, path).await.code, 403, "{path}");
@@ -148,7 +148,7 @@ async fn what_the_system_needs_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn health_is_told_by_check_and_can_be_made_to_fail() {
+async fn health_checks_are_listed_and_can_be_failed() {
     let server = server().await;
     let listing = get(&server, "/readyz?verbose").await;
     let text = listing.body.as_str().expect("text").to_owned();
@@ -159,11 +159,11 @@ async fn health_is_told_by_check_and_can_be_made_to_fail() {
         "[+]poststarthook/rbac/bootstrap-roles ok",
         "[+]shutdown ok",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
     assert!(text.ends_with("readyz check passed\n"), "{text}");
     assert_eq!(get(&server, "/readyz/poststarthook/rbac/bootstrap-roles").await.body, "ok");
-    assert_eq!(get(&server, "/livez/informer-sync").await.code, 404, "it is of readiness alone");
+    assert_eq!(get(&server, "/livez/informer-sync").await.code, 404, "only a readiness check");
 
     server.fail_check("informer-sync", true);
     let failed = get(&server, "/readyz").await;
@@ -181,7 +181,7 @@ async fn health_is_told_by_check_and_can_be_made_to_fail() {
 }
 
 #[tokio::test]
-async fn verbose_health_lists_the_checks_of_a_real_server() {
+async fn verbose_health_lists_the_checks_of_kube_apiserver() {
     let server = server().await;
     for (endpoint, count, first) in [
         ("livez", 34, "[+]ping ok\n[+]log ok\n[+]loopback-serving-certificate ok\n"),
@@ -197,7 +197,7 @@ async fn verbose_health_lists_the_checks_of_a_real_server() {
 }
 
 #[tokio::test]
-async fn metrics_count_requests_as_a_real_server_does() {
+async fn metrics_count_requests_as_kube_apiserver_does() {
     let server = server().await;
     get(&server, CONFIG_MAPS).await;
     get(&server, &format!("{CONFIG_MAPS}/none")).await;
@@ -218,7 +218,7 @@ async fn metrics_count_requests_as_a_real_server_does() {
 }
 
 #[tokio::test]
-async fn the_keys_of_service_account_tokens_are_published() {
+async fn service_account_signing_keys_are_published() {
     let server = server().await;
     let configuration = get(&server, "/.well-known/openid-configuration").await;
     assert_eq!(configuration.body["issuer"], "https://kubernetes.default.svc");

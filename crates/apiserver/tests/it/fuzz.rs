@@ -1,5 +1,5 @@
-//! Bodies, patches, schemas, selectors and headers that nobody would send: each is answered, and the server lives on. Its threads have
-//! the two MiB of stack that threads have by default, so that what recurses too far ends the test.
+//! Sends random bodies, patches, schemas, selectors and headers. Each must get a response, and the server must survive. Its threads have
+//! the default stack of two MiB, so that unbounded recursion ends the test.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Texts that mean something somewhere.
+/// Texts that have a meaning somewhere in the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -66,9 +66,9 @@ const WORDS: &[&str] = &[
     "-5Mi",
 ];
 
-struct Maker(fastrand::Rng);
+struct Generator(fastrand::Rng);
 
-impl Maker {
+impl Generator {
     fn word(&mut self) -> String {
         let word = WORDS[self.0.usize(..WORDS.len())];
         match self.0.u8(..20) {
@@ -78,7 +78,7 @@ impl Maker {
         }
     }
 
-    /// JSON as a text, sometimes deeper than a stack could hold.
+    /// Returns JSON as a text, sometimes with a nesting that would overflow the stack in a recursive parser.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -106,8 +106,8 @@ impl Maker {
         }
     }
 
-    /// An object in which one part is something else, or now and then none.
-    fn near(&mut self, object: &Json) -> String {
+    /// Returns the object with one part replaced by random text, or sometimes unchanged.
+    fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
         }
@@ -120,14 +120,14 @@ impl Maker {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // A mark that no object has, so that what takes its place need not be JSON that anybody can read.
+        // A placeholder in the text, so that the replacement need not be valid JSON.
         const MARK: &str = "\"<here>\"";
-        *object.at_mut(&pointer).expect("it was found on the way") = "<here>".into();
+        *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
     }
 }
 
-/// Holds an answer against what any answer says of itself, and what it says against what the server has.
+/// Checks that responses are consistent in themselves, with the audit, and with the stored objects.
 struct Oracle<'a> {
     server: &'a ApiServer,
     accepted: usize,
@@ -135,50 +135,50 @@ struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    async fn check(&mut self, method: &Method, path: &str, answer: &Answer, told: &str) {
+    async fn check(&mut self, method: &Method, path: &str, answer: &Answer, context: &str) {
         let Answer { code, body, .. } = answer;
-        // The last request that the server knows of is this one.
+        // The last record of the audit belongs to this request.
         let audit = self.server.audit().despite_loss();
-        let record = audit.records().last().unwrap_or_else(|| panic!("nothing in the audit: {told}"));
-        assert_eq!(record.code, *code, "{told}");
+        let record = audit.records().last().unwrap_or_else(|| panic!("nothing in the audit: {context}"));
+        assert_eq!(record.code, *code, "{context}");
         let is_write = *method != Method::GET && !path.ends_with("/tokenreviews");
         if *code >= 400 {
             self.refused += 1;
-            assert!(record.committed.is_none(), "it is refused with {code} and written: {told}");
-            assert!(matches!(code, 400 | 404 | 409 | 410 | 413 | 415 | 422 | 500 | 504), "{code}: {told}");
+            assert!(record.committed.is_none(), "it is refused with {code} and written: {context}");
+            assert!(matches!(code, 400 | 404 | 409 | 410 | 413 | 415 | 422 | 500 | 504), "{code}: {context}");
             assert_eq!(
                 (&body["kind"], &body["status"], &body["code"]),
                 (&"Status".into(), &"Failure".into(), &Json::from(*code)),
-                "{told}"
+                "{context}"
             );
-            assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{told}");
-            // What a real server says of these is 500, too.
+            assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
+            // kube-apiserver answers these with 500, too.
             let message = body["message"].as_str().unwrap_or_default();
-            assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {told}");
+            assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
         }
-        assert!(matches!(code, 200..=202), "{code}: {told}");
+        assert!(matches!(code, 200..=202), "{code}: {context}");
         if !is_write || *method == Method::DELETE {
             return;
         }
         self.accepted += 1;
         let collection = if *method == Method::POST { path } else { CONFIG_MAPS };
-        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("it has no name: {told}"));
+        let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("it has no name: {context}"));
         let stored = get(self.server, &format!("{collection}/{name}")).await;
-        assert_eq!(stored.code, 200, "{name}: {told}");
+        assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // Their status is written after them.
-            true => assert_eq!(stored.body["spec"], body["spec"], "{told}"),
-            false => assert_eq!(stored.body, *body, "{told}"),
+            // The status of a definition is written later.
+            true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
+            false => assert_eq!(stored.body, *body, "{context}"),
         }
     }
 }
 
-/// What a real server answers with 500 where others would say that the request is at fault.
+/// Messages of invalid requests that kube-apiserver answers with 500.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // Applies and strategic patches that do not fit the types.
+    // Applies and strategic patches that do not match the types.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -196,13 +196,13 @@ const FAILS_INSIDE: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_sent_is_answered() {
+async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // An overflown stack lets nothing be told afterwards.
+    // Print the seed first: after a stack overflow, nothing can be printed.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
-    let mut maker = Maker(fastrand::Rng::with_seed(seed));
+    let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");
     let container =
         json!({"name": "c", "image": "x", "ports": [{"containerPort": 1}], "env": [{"name": "A", "value": "b"}]});
@@ -241,27 +241,27 @@ async fn whatever_is_sent_is_answered() {
     let patches =
         ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
     for number in 0..REQUESTS {
-        // No client makes a URL of more than 64 KiB.
+        // Clients reject URLs of more than 64 KiB.
         let encode = |text: &str| -> String {
             let text: String = text.chars().take(5_000).collect();
             percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
         };
-        let (method, path, media, body) = match maker.0.u8(..8) {
+        let (method, path, media, body) = match generator.0.u8(..8) {
             0..=2 => {
-                let (path, object) = posts[maker.0.usize(..posts.len())];
-                let media = ["application/json", "application/yaml"][maker.0.usize(..2)];
-                (Method::POST, path.to_owned(), media, maker.near(object))
+                let (path, object) = posts[generator.0.usize(..posts.len())];
+                let media = ["application/json", "application/yaml"][generator.0.usize(..2)];
+                (Method::POST, path.to_owned(), media, generator.mutated(object))
             }
             3 => (
                 Method::POST,
                 CONFIG_MAPS.to_owned(),
                 "application/vnd.kubernetes.protobuf",
-                format!("k8s\0{}", maker.json(0)),
+                format!("k8s\0{}", generator.json(0)),
             ),
             4 => {
                 let operation = json!([{"op": "add", "path": "/data/x", "from": "/metadata", "value": "v"}, {"op": "copy", "from": "/data", "path": "/data/y"}]);
-                let body = if maker.0.bool() { maker.near(&operation) } else { maker.json(0) };
-                (Method::PATCH, format!("{CONFIG_MAPS}/a"), patches[maker.0.usize(..3)], body)
+                let body = if generator.0.bool() { generator.mutated(&operation) } else { generator.json(0) };
+                (Method::PATCH, format!("{CONFIG_MAPS}/a"), patches[generator.0.usize(..3)], body)
             }
             5 => {
                 let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"z": "1"}});
@@ -269,25 +269,25 @@ async fn whatever_is_sent_is_answered() {
                     Method::PATCH,
                     format!("{CONFIG_MAPS}/a?fieldManager=m&force=true"),
                     "application/apply-patch+yaml",
-                    maker.near(&apply),
+                    generator.mutated(&apply),
                 )
             }
             6 => {
                 let name = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "timeout"]
-                    [maker.0.usize(..6)];
-                (Method::GET, format!("{pods}?{name}={}", encode(&maker.word())), "", String::new())
+                    [generator.0.usize(..6)];
+                (Method::GET, format!("{pods}?{name}={}", encode(&generator.word())), "", String::new())
             }
-            _ => (Method::DELETE, format!("{CONFIG_MAPS}/b"), "application/json", maker.json(0)),
+            _ => (Method::DELETE, format!("{CONFIG_MAPS}/b"), "application/json", generator.json(0)),
         };
         let headers = [("content-type", media)];
         let answer = async { read(send(&server, method.clone(), &path, &headers, &body).await).await };
         let shown: String = body.chars().take(2000).collect();
-        let told = format!("request {number} of seed {seed}: {method} {path} {media} {shown}");
+        let context = format!("request {number} of seed {seed}: {method} {path} {media} {shown}");
         let answer =
-            tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer in time: {told}"));
-        oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &told).await;
+            tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer in time: {context}"));
+        oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
-    // It is neither all nonsense nor all what a client sends.
+    // The requests must be a mix of valid and invalid ones.
     let Oracle { accepted, refused, .. } = oracle;
     assert!(accepted > REQUESTS / 40 && refused > REQUESTS / 4, "seed {seed}: {accepted} accepted, {refused} refused");
     assert_eq!(get(&server, "/readyz").await.code, 200);

@@ -1,4 +1,4 @@
-//! Dependents of deleted owners, where some of them cannot be written.
+//! Garbage collection, also of dependents that cannot be written.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -18,7 +18,7 @@ fn schema(required: bool) -> Json {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_that_cannot_be_written_binds_no_other_and_is_tried_again() {
+async fn unwritable_dependents_do_not_block_others_and_are_retried() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let names = json!({"plural": "widgets", "kind": "Widget"});
     let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": schema(false)});
@@ -37,7 +37,7 @@ async fn a_dependent_that_cannot_be_written_binds_no_other_and_is_tried_again() 
         assert_eq!(call(&server, Method::POST, WIDGETS, widget(name)).await.code, 201);
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent(name)).await.code, 201);
     }
-    // From now on what the widgets lack keeps every write of them away.
+    // From now on a required field is missing in the widgets, so every write of them fails.
     let path = format!("{DEFINITIONS}/widgets.example.com");
     assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": schema(true)}})).await.code, 200);
     server.settle().await;
@@ -49,16 +49,16 @@ async fn a_dependent_that_cannot_be_written_binds_no_other_and_is_tried_again() 
         assert!(owners(format!("{CONFIG_MAPS}/{name}")).await.is_null(), "{name} is free");
         assert!(owners(format!("{WIDGETS}/{name}")).await.is_array(), "{name} cannot be written");
     }
-    assert_eq!(get(&server, &owner).await.code, 200, "it waits for those that cannot be set free yet");
+    assert_eq!(get(&server, &owner).await.code, 200, "it waits for dependents that cannot be orphaned yet");
     assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": schema(false)}})).await.code, 200);
     let free = async || get(&server, &owner).await.code == 404;
-    assert!(pintle_apiserver::eventually(std::time::Duration::from_secs(300), free).await, "it is tried again");
+    assert!(pintle_apiserver::eventually(std::time::Duration::from_secs(300), free).await, "the orphaning is retried");
     for name in ["a", "z"] {
         assert!(owners(format!("{WIDGETS}/{name}")).await.is_null(), "{name} is free");
     }
 }
 
-/// A ConfigMap with a finalizer, in this namespace, that has this owner.
+/// Returns a ConfigMap with a finalizer and this owner.
 fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
     let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": blocks});
     reference.set("name", owner["metadata"]["name"].clone());
@@ -67,7 +67,7 @@ fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
 }
 
 #[tokio::test]
-async fn foreground_deletion_deletes_dependents_that_do_not_block_their_owner() {
+async fn foreground_deletion_deletes_non_blocking_dependents_too() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
     for (name, blocks) in [("blocks", true), ("does-not", false)] {
@@ -83,7 +83,7 @@ async fn foreground_deletion_deletes_dependents_that_do_not_block_their_owner() 
 }
 
 #[tokio::test]
-async fn an_event_tells_that_an_owner_is_in_another_namespace() {
+async fn owner_in_another_namespace_causes_a_warning_event() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let made = call(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await;
     assert_eq!(made.code, 201);
@@ -95,14 +95,14 @@ async fn an_event_tells_that_an_owner_is_in_another_namespace() {
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent("b", &absent, false)).await.code, 201);
     server.settle().await;
     let events = get(&server, "/api/v1/events?fieldSelector=reason=OwnerRefInvalidNamespace").await.body;
-    let told: Vec<_> = events.list("/items").collect();
-    assert_eq!(told.len(), 1, "{events}");
+    let found: Vec<_> = events.list("/items").collect();
+    assert_eq!(found.len(), 1, "{events}");
     let uid = owner.text("/metadata/uid");
     let message = format!(
         "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] does not exist in namespace \"default\""
     );
-    let about = |field: &str| told[0].text(&format!("/involvedObject/{field}"));
+    let about = |field: &str| found[0].text(&format!("/involvedObject/{field}"));
     assert_eq!((about("kind"), about("namespace"), about("name")), ("ConfigMap", "default", "a"));
-    assert_eq!((told[0].text("/type"), told[0].text("/message")), ("Warning", &*message));
-    assert_eq!(told[0].text("/source/component"), "garbage-collector-controller");
+    assert_eq!((found[0].text("/type"), found[0].text("/message")), ("Warning", &*message));
+    assert_eq!(found[0].text("/source/component"), "garbage-collector-controller");
 }

@@ -1,4 +1,4 @@
-//! Blocks of headers of HTTP/2 that do not end, beside a watch, on connections that say what no client does.
+//! HTTP/2 header blocks that never end, on connections with an open watch. The frames are raw, because no client sends such blocks.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -22,13 +22,13 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// GET, by the static table of HPACK.
+/// Returns a GET request, encoded with the static table of HPACK.
 fn get(path: &str) -> Vec<u8> {
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
     [vec![0x82, 0x86], text(0x04, path), text(0x01, "a")].concat()
 }
 
-/// A connection with a watch on it that has begun.
+/// Opens a connection with a watch whose response has begun.
 async fn watching(server: &ApiServer) -> TcpStream {
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens");
     let watch = get("/api/v1/namespaces/default/pods?watch=1");
@@ -50,7 +50,7 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Has a paused clock go on by a second at most while the server and its client wait for each other.
+/// Limits the jumps of a paused clock to one second, while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -59,10 +59,10 @@ fn tick() {
     });
 }
 
-/// So many frames of a block that could go on, on the next stream.
+/// Returns an unfinished header block with `frames` continuation frames, on the next stream.
 fn unfinished(frames: usize) -> Vec<u8> {
     const LENGTH: usize = 16_000;
-    // A header `x` whose value has 900,000 bytes.
+    // A header `x` with an announced length of 900,000 bytes.
     let value = [0x00, 1, b'x', 0x7f, 0xa1, 0xf6, 0x36];
     let begun = frame(HEADERS, 0, 3, &[get("/version"), value.to_vec()].concat());
     let more = frame(CONTINUATION, 0, 3, &[b'v'; LENGTH]);
@@ -70,7 +70,7 @@ fn unfinished(frames: usize) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_end_a_block_of_headers_is_left_though_a_watch_is_open() {
+async fn unfinished_header_block_times_out_despite_an_open_watch() {
     tick();
     for frames in [0, 3] {
         let server = server().await;
@@ -78,10 +78,10 @@ async fn who_does_not_end_a_block_of_headers_is_left_though_a_watch_is_open() {
         let began = Instant::now();
         socket.write_all(&unfinished(frames)).await.expect("a block");
         let mut rest = Vec::new();
-        // A close in the middle of what was sent is a reset.
+        // The connection may end with a reset, because unread bytes are pending.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // Pings would find out after 45.
+        // The ping timeout would take 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -90,7 +90,7 @@ async fn who_does_not_end_a_block_of_headers_is_left_though_a_watch_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_ends_each_block_of_headers_is_not_left() {
+async fn slow_but_finished_header_blocks_keep_the_connection() {
     tick();
     let server = server().await;
     let mut socket = watching(&server).await;
@@ -103,25 +103,25 @@ async fn who_ends_each_block_of_headers_is_not_left() {
         socket.write_all(first).await.expect("it is open");
         tokio::time::sleep(Duration::from_secs(10)).await;
         socket.write_all(last).await.expect("it is open");
-        let mut answered = vec![0; 1 << 16];
-        // Whoever answers no ping is left, too.
+        let mut received = vec![0; 1 << 16];
+        // Acknowledge the ping of the server, which closes connections that do not.
         socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
-        assert!(socket.read(&mut answered).await.expect("it is open") > 0, "{stream}");
+        assert!(socket.read(&mut received).await.expect("it is open") > 0, "{stream}");
     }
 }
 
 #[tokio::test]
-async fn of_blocks_of_headers_that_do_not_end_only_so_many_are_kept_beside_watches() {
-    // 64 MiB, of which each takes 2 MiB once 32 KiB of it have come.
+async fn memory_of_unfinished_header_blocks_is_bounded() {
+    // The limit is 64 MiB. Each block counts as 2 MiB once 32 KiB of it have arrived.
     const KEPT: usize = 32;
     const MORE: usize = 8;
-    // A block that has not ended in 32 seconds ends its connection, whatever the others keep.
+    // After 32 seconds, an unfinished block ends its connection in any case.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let (begun, mut open) = (Instant::now(), Vec::new());
     for _ in 0..KEPT + MORE {
         let mut socket = watching(&server).await;
-        // Who is cut off may be so before all is sent.
+        // The connection may be cut before all is sent.
         let _ = socket.write_all(&unfinished(3)).await;
         open.push(socket);
     }
@@ -141,8 +141,12 @@ async fn of_blocks_of_headers_that_do_not_end_only_so_many_are_kept_beside_watch
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout_at(begun + PATIENCE, cut).await.expect("some are cut off");
-    assert_eq!(crate::support::get(&server, "/readyz").await.code, 200, "short ones have their own room");
-    assert!(is_open(&watching(&server).await), "and so have watches");
+    tokio::time::timeout_at(begun + PATIENCE, cut).await.expect("some connections are cut");
+    assert_eq!(
+        crate::support::get(&server, "/readyz").await.code,
+        200,
+        "short header blocks have a budget of their own"
+    );
+    assert!(is_open(&watching(&server).await), "a new watch is accepted");
     drop(open);
 }

@@ -1,4 +1,4 @@
-//! Beside each heavy body, and each heavy answer, other requests are answered: also by a server that has one thread.
+//! Heavy request bodies and heavy responses must not delay other requests, even if the server has a single thread.
 
 mod answers;
 
@@ -19,69 +19,68 @@ async fn assert_ready(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_body() {
-    // They nest too deeply, so that nobody goes on to read them.
+async fn heavy_bodies_do_not_block_a_single_threaded_server() {
+    // This body is rejected early because it is nested too deeply.
     const REFUSED: &str = "nested flow lists";
     for heavy in bodies(1000).iter().filter(|heavy| heavy.name != REFUSED) {
-        assert_done_apart(heavy.name, async || begin(heavy, false).await).await;
+        assert_offloaded(heavy.name, async || begin(heavy, false).await).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_of_one_thread_tells_its_readiness_within_a_second_beside_each_heavy_answer() {
+async fn heavy_responses_do_not_block_a_single_threaded_server() {
     for heavy in answers() {
-        // What is made of an object is kept with it: each try has another.
+        // Encodings are cached with their object, so each try uses a new one.
         let begin = async || {
             let server = heavy.serve().await;
-            let work = heavy.clone().ask(server.clone());
+            let work = heavy.clone().read(server.clone());
             (server, work)
         };
-        assert_done_apart(heavy.name, begin).await;
+        assert_offloaded(heavy.name, begin).await;
     }
 }
 
-/// Holds for how long this thread works between two answers, which it shares with the server, against what other threads do meanwhile, by
-/// the time that the processors give to them: who else wants them makes that no longer, nor does it hang on how fast they are.
-async fn assert_done_apart<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
+/// Asserts that the work is done on other threads. The server shares this thread. Compares the CPU time that this thread spends between two
+/// responses with the CPU time of the other threads. So the load and the speed of the machine do not matter.
+async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
-    // A thread that works so long has answered within a second where ten others want its processor.
+    // With this CPU time, a response takes at most a second if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
-    // This thread takes some 4 ms, and the others 13 to 700; hardly any where all is done on this one. Of a few tries
-    // the best counts.
+    // This thread takes about 4 ms, and the others 13 to 700 ms, or almost nothing if the work is not offloaded. The best of a few tries
+    // counts.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
         assert!(tries.len() < TRIES, "{name}: {tries:?}");
         let (server, work) = begin().await;
-        let before = elsewhere();
+        let before = cpu_time_of_other_threads();
         let longest = longest_between_answers(&server, work).await;
-        tries.push((longest, elsewhere().saturating_sub(before)));
+        tries.push((longest, cpu_time_of_other_threads().saturating_sub(before)));
     }
 }
 
-/// For how long this thread works at most between two answers while it does that work, too.
+/// Returns the maximum CPU time of this thread between two responses during the work.
 async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = ()> + Send + 'static) -> Duration {
     assert_ready(server).await;
     let mut longest = Duration::ZERO;
-    let mut answered = spent(ClockId::ThreadCPUTime);
+    let mut last_response = cpu_time(ClockId::ThreadCPUTime);
     let work = tokio::spawn(work);
     while !work.is_finished() {
         assert_ready(server).await;
-        let now = spent(ClockId::ThreadCPUTime);
-        longest = longest.max(now.saturating_sub(answered));
-        answered = now;
+        let now = cpu_time(ClockId::ThreadCPUTime);
+        longest = longest.max(now.saturating_sub(last_response));
+        last_response = now;
     }
     work.await.expect("no panic");
     longest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_lock_is_held_for_a_heavy_body_that_readiness_waits_for() {
+async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_secs(1);
-    // What is measured shares the processors with whatever runs beside this test, which now and then takes them for a while; a server that
-    // holds its store for such a body does so each time.
+    // Other processes sometimes delay a measurement. A server that holds a lock for such a body does so on each try.
     const TRIES: usize = 5;
     for heavy in bodies(1000) {
         let mut waits = Vec::new();

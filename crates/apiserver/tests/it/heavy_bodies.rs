@@ -1,4 +1,4 @@
-//! Bodies that are as large as they may be, each heavy in another way, and what they are sent to.
+//! Request bodies of maximum size, each expensive in another way.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// What is created before, each where, and then the heavy request.
+/// An expensive request, and the objects that are created before it.
 #[derive(Clone)]
 pub(crate) struct Heavy {
     pub(crate) name: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Warnings of all that is unknown are more headers than the client here takes.
+        // Strict, because warnings for all unknown fields would be more headers than the test client accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
     }
@@ -102,25 +102,24 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Each of `parts` parts of a thousand of the full size.
+/// Returns all cases, scaled to `parts` thousandths of the full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
-    let of = |full: usize| full * parts / 1000;
+    let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
-    let owners: Json = (0..of(10_000))
+    let owners: Json = (0..scaled(10_000))
         .map(|at| json!({"apiVersion": "e.com/v1", "kind": "E", "name": format!("n{at}"), "uid": format!("u{at}")}))
         .collect();
     let operations: Json =
-        (0..of(10_000)).map(|at| json!({"op": "add", "path": format!("/data/k{at}"), "value": "v"})).collect();
+        (0..scaled(10_000)).map(|at| json!({"op": "add", "path": format!("/data/k{at}"), "value": "v"})).collect();
     let managed = json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
-        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": members(of(40_000), "f:k", &json!({}))}}]);
-    let items: Json = (0..of(10_000)).map(|at| json!({"k": format!("k{at}")})).collect();
-    let long =
-        json!({"type": "object", "properties": members(of(20_000), "p", &json!({"type": "string", "default": "d"}))});
-    let flow_lists = format!("a: {}{}", "[".repeat(of(50_000)), "]".repeat(of(50_000)));
-    let aliases = format!("a: &a {{k: v}}\nb: [{}]\n", "*a, ".repeat(of(50_000)));
-    let order: Json = (0..of(60_000)).map(|at| json!({"name": at})).collect();
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": members(scaled(40_000), "f:k", &json!({}))}}]);
+    let items: Json = (0..scaled(10_000)).map(|at| json!({"k": format!("k{at}")})).collect();
+    let long = json!({"type": "object", "properties": members(scaled(20_000), "p", &json!({"type": "string", "default": "d"}))});
+    let flow_lists = format!("a: {}{}", "[".repeat(scaled(50_000)), "]".repeat(scaled(50_000)));
+    let aliases = format!("a: &a {{k: v}}\nb: [{}]\n", "*a, ".repeat(scaled(50_000)));
+    let order: Json = (0..scaled(60_000)).map(|at| json!({"name": at})).collect();
     let ordered = json!({"spec": {"template": {"spec":
-        {"$setElementOrder/containers": order, "containers": [{"name": "n".repeat(of(1_000_000))}]}}}});
+        {"$setElementOrder/containers": order, "containers": [{"name": "n".repeat(scaled(1_000_000))}]}}}});
     let branches: Json = (0..400).map(|at| json!({"minimum": -at})).collect();
     let many = json!({"type": "array", "items": {"type": "integer", "anyOf": branches}});
     let branched = definition(json!({"type": "object", "properties": {"l": many}}));
@@ -130,52 +129,52 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     vec![
         Heavy {
             before: vec![(DEFINITIONS, limited)],
-            ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; of(7_000)]})))
+            ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // It is the schema that is heavy.
+        // The schema is expensive, not the body.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
-            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; of(7_000)]})))
+            ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
         },
-        Heavy::post("unknown fields", CONFIG_MAPS, config_map(members(of(33_000), "unknown", &json!(1)))),
-        Heavy::post("labels", CONFIG_MAPS, with_metadata("labels", keys(of(50_000)))),
-        Heavy::post("more labels", CONFIG_MAPS, with_metadata("labels", keys(of(100_000)))),
-        Heavy::post("annotations", CONFIG_MAPS, with_metadata("annotations", keys(of(100_000)))),
-        Heavy::post("finalizers", CONFIG_MAPS, with_metadata("finalizers", texts(of(60_000)))),
+        Heavy::post("unknown fields", CONFIG_MAPS, config_map(members(scaled(33_000), "unknown", &json!(1)))),
+        Heavy::post("labels", CONFIG_MAPS, with_metadata("labels", keys(scaled(50_000)))),
+        Heavy::post("more labels", CONFIG_MAPS, with_metadata("labels", keys(scaled(100_000)))),
+        Heavy::post("annotations", CONFIG_MAPS, with_metadata("annotations", keys(scaled(100_000)))),
+        Heavy::post("finalizers", CONFIG_MAPS, with_metadata("finalizers", texts(scaled(60_000)))),
         Heavy::post("owners", CONFIG_MAPS, with_metadata("ownerReferences", owners.clone())),
-        Heavy::post("keys of data", CONFIG_MAPS, config_map(json!({"data": keys(of(60_000))}))),
+        Heavy::post("keys of data", CONFIG_MAPS, config_map(json!({"data": keys(scaled(60_000))}))),
         Heavy::post("managedFields", CONFIG_MAPS, with_metadata("managedFields", managed)),
-        Heavy::post("variables", DEPLOYMENTS, deployment(of(20_000))),
-        Heavy::post("a set", WIDGETS, widget(json!({"set": texts(of(10_000))}))).of_widgets(),
+        Heavy::post("variables", DEPLOYMENTS, deployment(scaled(20_000))),
+        Heavy::post("a set", WIDGETS, widget(json!({"set": texts(scaled(10_000))}))).of_widgets(),
         Heavy::post("a keyed list", WIDGETS, widget(json!({"keyed": items}))).of_widgets(),
         Heavy::post("a definition", DEFINITIONS, definition(long)),
         Heavy::post("nested flow lists", CONFIG_MAPS, flow_lists).yaml(),
         Heavy::post("aliases", CONFIG_MAPS, aliases).yaml(),
-        Heavy::post("a map in YAML", CONFIG_MAPS, config_map(json!({"data": keys(of(60_000))}))).yaml(),
+        Heavy::post("a map in YAML", CONFIG_MAPS, config_map(json!({"data": keys(scaled(60_000))}))).yaml(),
         Heavy::patch("a JSON patch", "application/json-patch+json", operations),
-        Heavy::patch("keys of a merge patch", MERGE, json!({"data": keys(of(60_000))})),
-        Heavy::patch("nulls of a merge patch", MERGE, json!({"data": members(of(100_000), "k", &Json::Null)})),
+        Heavy::patch("keys of a merge patch", MERGE, json!({"data": keys(scaled(60_000))})),
+        Heavy::patch("nulls of a merge patch", MERGE, json!({"data": members(scaled(100_000), "k", &Json::Null)})),
         Heavy::patch("owners of a strategic patch", STRATEGIC, json!({"metadata": {"ownerReferences": owners}})),
-        Heavy::patch("applied keys", APPLY, config_map(json!({"data": keys(of(30_000))}))),
+        Heavy::patch("applied keys", APPLY, config_map(json!({"data": keys(scaled(30_000))}))),
         Heavy {
             path: format!("{DEPLOYMENTS}/heavy"),
-            before: vec![(DEPLOYMENTS, deployment(of(10_000)))],
-            ..Heavy::patch("variables of a strategic patch", STRATEGIC, deployment(of(20_000)))
+            before: vec![(DEPLOYMENTS, deployment(scaled(10_000)))],
+            ..Heavy::patch("variables of a strategic patch", STRATEGIC, deployment(scaled(20_000)))
         },
         Heavy {
             path: format!("{DEPLOYMENTS}/heavy"),
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // It is the object that is heavy.
+        // The stored object is expensive, not the patch.
         Heavy {
-            before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(of(30_000))})))],
+            before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
         },
     ]
 }
 
-/// Sends what comes before, and answers what sends the heavy request and waits for all that follows from it.
+/// Creates the prepared objects. Returns the server, and a future that sends the expensive request and waits until the server has settled.
 pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
     let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
     let server = Arc::new(ApiServer::start(config).await.expect("a server"));
@@ -184,15 +183,15 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
         assert_eq!(made.code, 201, "{}: {:?}", heavy.name, made.body["message"]);
         server.settle().await;
     }
-    let (on, heavy) = (server.clone(), heavy.clone());
+    let (target, heavy) = (server.clone(), heavy.clone());
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
-        let (head, body) = send(&on, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // It is not parsed, which would hold the thread of a server that shares it.
+        let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
+        // The response is not parsed, because that would block the thread if the server shares it.
         body.collect().await.expect("a whole body");
-        // Some are refused once they have been looked at, and what is larger than etcd takes fails as it does there.
+        // Some requests are rejected by validation, and objects that are too large for etcd fail with 500.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
-        on.settle().await;
+        target.settle().await;
     };
     (server, work)
 }

@@ -1,4 +1,4 @@
-//! Who asks, and as whom.
+//! Authentication and impersonation.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use crate::support::*;
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// A server that knows an administrator by the token `root` and bob, who has no rights, by `weak`.
+/// Starts a server with an administrator (token `root`) and a user bob without rights (token `weak`).
 pub(crate) async fn server() -> ApiServer {
     server_with(ApiServerConfig::default()).await
 }
@@ -29,8 +29,8 @@ pub(crate) async fn server_with(config: ApiServerConfig) -> ApiServer {
     started.expect("a server")
 }
 
-/// A request with the token, and with further headers.
-pub(crate) async fn ask(
+/// Sends a request with a token and further headers.
+pub(crate) async fn send_as(
     server: &ApiServer,
     token: &str,
     method: Method,
@@ -48,10 +48,10 @@ pub(crate) async fn ask(
 pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
 
 pub(crate) async fn who_am_i(server: &ApiServer, token: &str, headers: Headers<'_>) -> Answer {
-    ask(server, token, Method::POST, WHO_AM_I, headers, json!({})).await
+    send_as(server, token, Method::POST, WHO_AM_I, headers, json!({})).await
 }
 
-/// Gives bob a role by these rules, in a namespace or everywhere.
+/// Grants bob a role with these rules, in a namespace, or in the whole cluster if `namespace` is empty.
 pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Json) {
     let (place, role, binding) = match namespace {
         "" => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
@@ -59,7 +59,7 @@ pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules
     };
     let rules = json!({"metadata": {"name": name}, "rules": rules});
     let roles = format!("{place}/{}s", role.to_lowercase());
-    let made = ask(server, "root", Method::POST, &roles, &[], rules).await;
+    let made = send_as(server, "root", Method::POST, &roles, &[], rules).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     bind(server, &format!("{place}/{binding}"), role, name).await;
 }
@@ -70,12 +70,12 @@ async fn bind(server: &ApiServer, bindings: &str, kind: &str, role: &str) {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}],
     });
-    let made = ask(server, "root", Method::POST, bindings, &[], binding).await;
+    let made = send_as(server, "root", Method::POST, bindings, &[], binding).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
 }
 
 #[tokio::test]
-async fn a_websocket_says_who_asks_by_a_subprotocol_beside_another() {
+async fn websocket_subprotocol_carries_a_bearer_token() {
     const UPGRADE: Headers<'_> = &[
         ("connection", "upgrade"),
         ("upgrade", "websocket"),
@@ -96,7 +96,7 @@ async fn a_websocket_says_who_asks_by_a_subprotocol_beside_another() {
     let [root, weak, wrong] = &["root", "weak", "nobody"].map(token);
     let [root, weak, wrong] = [root, weak, wrong].map(String::as_str);
     let (a, lone) = (Some("a".to_owned()), None);
-    // As a list, and each in a header of its own.
+    // The subprotocols can be a list in one header, or separate headers.
     assert_eq!(offered(&watch, &[&format!("a, {root}")], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[root, "a"], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[weak, "a"], &[]).await, (403, lone.clone()));
@@ -106,26 +106,26 @@ async fn a_websocket_says_who_asks_by_a_subprotocol_beside_another() {
     for refused in [&[wrong, "a"][..], &[root], &[root, root, "a"], &[bad, "a"]] {
         assert_eq!(offered(&watch, refused, &[]).await, (401, lone.clone()), "{refused:?}");
     }
-    // It is there for all that a WebSocket is asked for, and for nothing else.
+    // It works for every WebSocket request, but not for other requests.
     let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
     assert_eq!(offered(exec, &[root, "v5.channel.k8s.io"], &[]).await.0, 404);
     assert_eq!(offered(exec, &[weak, "v5.channel.k8s.io"], &[]).await.0, 403);
     let plain = send(&server, Method::GET, CONFIG_MAPS, &[("sec-websocket-protocol", root)], "").await;
-    assert_eq!(read(plain).await.code, 403, "nobody asks");
+    assert_eq!(read(plain).await.code, 403, "an anonymous request");
 }
 
 #[tokio::test]
-async fn a_binding_to_a_role_that_is_lost_lets_nobody_act_as_another() {
+async fn binding_to_a_missing_role_grants_no_impersonation() {
     let server = server().await;
     bind(&server, &format!("{RBAC}/clusterrolebindings"), "ClusterRole", "lost").await;
     let secrets = "/api/v1/secrets";
-    assert_eq!(ask(&server, "weak", Method::GET, secrets, &[], Json::Null).await.code, 403);
+    assert_eq!(send_as(&server, "weak", Method::GET, secrets, &[], Json::Null).await.code, 403);
     for headers in [
         &[("impersonate-user", "x"), ("impersonate-group", "system:masters")][..],
         &[("impersonate-user", "root")],
         &[("impersonate-user", "system:serviceaccount:default:a"), ("impersonate-group", "system:masters")],
     ] {
-        let answer = ask(&server, "weak", Method::GET, secrets, headers, Json::Null).await;
+        let answer = send_as(&server, "weak", Method::GET, secrets, headers, Json::Null).await;
         assert_eq!((answer.code, &answer.body["reason"]), (403, &json!("Forbidden")), "{headers:?} {:?}", answer.body);
         let message = answer.body["message"].as_str().unwrap_or_default();
         assert!(message.contains(r#"clusterrole.rbac.authorization.k8s.io "lost" not found"#), "{message}");
@@ -133,7 +133,7 @@ async fn a_binding_to_a_role_that_is_lost_lets_nobody_act_as_another() {
 }
 
 #[tokio::test]
-async fn each_part_of_another_identity_needs_a_right_of_its_own() {
+async fn each_impersonated_attribute_needs_its_own_right() {
     let server = server().await;
     let rule = |group: &str, resource: &str, name: &str| {
         let (groups, resources, names) = ([group], [resource], [name]);
@@ -145,7 +145,7 @@ async fn each_part_of_another_identity_needs_a_right_of_its_own() {
     assert_eq!(answer.body["status"]["userInfo"], json!({"username": "x", "groups": ["system:authenticated"]}));
 
     let authentication = "authentication.k8s.io";
-    for (case, part, of, resource, name) in [
+    for (case, part, api_group, resource, name) in [
         ("group", ("impersonate-group", "ops"), "", "groups", "ops"),
         ("masters", ("impersonate-group", "system:masters"), "", "groups", "system:masters"),
         ("known", ("impersonate-group", "system:authenticated"), "", "groups", "system:authenticated"),
@@ -166,11 +166,11 @@ async fn each_part_of_another_identity_needs_a_right_of_its_own() {
         let details = (&refused.body["details"]["kind"], &refused.body["details"]["name"]);
         assert_eq!(refused.code, 403, "{case}");
         assert_eq!(details, (&json!(kind), &json!(name)), "{case}: {:?}", refused.body);
-        assert_eq!(refused.body["details"]["group"], json!((!of.is_empty()).then_some(of)), "{case}");
-        grant(&server, "", case, rule(of, resource, name)).await;
+        assert_eq!(refused.body["details"]["group"], json!((!api_group.is_empty()).then_some(api_group)), "{case}");
+        grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // A right to one value is none to another.
+        // The right to one value does not include other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);
@@ -178,7 +178,7 @@ async fn each_part_of_another_identity_needs_a_right_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_account_is_a_part_in_its_namespace_and_brings_its_groups() {
+async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let server = server().await;
     let account = ("impersonate-user", "system:serviceaccount:default:a");
     let rules = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["a"]}]);
@@ -189,10 +189,10 @@ async fn an_account_is_a_part_in_its_namespace_and_brings_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // The groups are its own only while none are asked for.
-    let asked = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
-    assert_eq!((asked.code, &asked.body["details"]["kind"]), (403, &json!("groups")), "{:?}", asked.body);
-    // What only looks like an account is a user.
+    // Its own groups apply only if the request names none.
+    let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
+    assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
+    // A malformed service account name is an ordinary user name.
     for name in
         ["system:serviceaccount:default:a:b", "system:serviceaccount:default:", "system:serviceaccount:Default:a"]
     {
@@ -204,24 +204,24 @@ async fn an_account_is_a_part_in_its_namespace_and_brings_its_groups() {
 }
 
 #[tokio::test]
-async fn the_order_of_headers_does_not_count_but_a_user_has_to_be_among_them() {
+async fn impersonation_headers_need_a_user_in_any_order() {
     let server = server().await;
     let (user, group) = (("impersonate-user", "x"), ("impersonate-group", "g"));
     for headers in [[user, group], [group, user]] {
         let answer = who_am_i(&server, "root", &headers).await;
         assert_eq!(answer.body["status"]["userInfo"]["groups"], json!(["g", "system:authenticated"]), "{headers:?}");
     }
-    let nobody = ("impersonate-user", "");
+    let empty = ("impersonate-user", "");
     for part in [group, ("impersonate-group", ""), ("impersonate-uid", "u"), ("impersonate-extra-a", "")] {
-        for headers in [&[part][..], &[nobody, part], &[part, nobody]] {
+        for headers in [&[part][..], &[empty, part], &[part, empty]] {
             let answer = who_am_i(&server, "root", headers).await;
             assert_eq!((answer.code, &answer.body["reason"]), (400, &json!("BadRequest")), "{headers:?}");
         }
     }
-    assert_eq!(who_am_i(&server, "root", &[nobody]).await.body["status"]["userInfo"]["username"], "root");
+    assert_eq!(who_am_i(&server, "root", &[empty]).await.body["status"]["userInfo"]["username"], "root");
 }
 
-/// The status of a raw request for the config maps.
+/// Returns the status of a raw request for the config maps.
 async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut socket = TcpStream::connect(address).await.expect("the server listens");
@@ -239,12 +239,12 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 }
 
 #[tokio::test]
-async fn a_header_that_is_no_ascii_never_leaves_the_request_to_its_senders_own_rights() {
-    // Everybody is an administrator here, unless they act as somebody else.
+async fn non_ascii_impersonation_headers_are_not_ignored() {
+    // On this server all users are administrators, except impersonated ones.
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As a real server has it: bytes that cannot be read are a part of the name, which is nobody's.
+    // As in kube-apiserver, invalid bytes are part of the name, and no such user exists.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -262,11 +262,11 @@ async fn a_header_that_is_no_ascii_never_leaves_the_request_to_its_senders_own_r
         assert_eq!(raw(&server, headers).await, code, "{headers:?}");
     }
     let server = self::server().await;
-    assert_eq!(raw(&server, &[b"Authorization: Bearer \xff"]).await, 401, "a token that nobody has");
+    assert_eq!(raw(&server, &[b"Authorization: Bearer \xff"]).await, 401, "an unknown token");
 }
 
 #[tokio::test]
-async fn the_group_of_those_who_are_known_is_named_once() {
+async fn authenticated_group_is_not_duplicated() {
     let server = server().await;
     let own = server.client_config().token.expect("a token of the server's own");
     for (token, groups) in [
@@ -278,14 +278,14 @@ async fn the_group_of_those_who_are_known_is_named_once() {
         assert_eq!(who_am_i(&server, token, &[]).await.body["status"]["userInfo"]["groups"], groups);
         let review = json!({"spec": {"token": token}});
         let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
-        let answer = ask(&server, "root", Method::POST, reviews, &[], review).await;
+        let answer = send_as(&server, "root", Method::POST, reviews, &[], review).await;
         assert_eq!(answer.body["status"]["user"]["groups"], groups);
     }
 }
 
 #[tokio::test]
-async fn nobody_is_who_the_headers_of_a_front_proxy_name() {
-    // No such proxy was told of, so its headers say nothing, as on a real server.
+async fn front_proxy_headers_are_ignored() {
+    // As in kube-apiserver, these headers are ignored because no front proxy is configured.
     let server = server().await;
     let headers = [("x-remote-user", "root"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
     let answer = who_am_i(&server, "weak", &headers).await;
@@ -294,16 +294,16 @@ async fn nobody_is_who_the_headers_of_a_front_proxy_name() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket to a pod begins as a GET, and does no less than a POST.
+/// A WebSocket to a pod begins with a GET, but has the same effect as a POST.
 #[tokio::test]
-async fn who_may_only_get_the_exec_of_pods_runs_nothing_in_them() {
+async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;
     let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
     let rule = |verb: &str| json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": [verb]}]);
     grant(&server, "default", "getter", rule("get")).await;
-    let refused = ask(&server, "weak", Method::GET, exec, &[], Json::Null).await;
+    let refused = send_as(&server, "weak", Method::GET, exec, &[], Json::Null).await;
     assert_eq!((refused.code, refused.body["message"].as_str()), (403, Some("pods \"none\" is forbidden: ")));
     grant(&server, "default", "creator", rule("create")).await;
-    let missed = ask(&server, "weak", Method::GET, exec, &[], Json::Null).await;
+    let missed = send_as(&server, "weak", Method::GET, exec, &[], Json::Null).await;
     assert_eq!((missed.code, missed.body["message"].as_str()), (404, Some("pods \"none\" not found")));
 }

@@ -1,4 +1,4 @@
-//! The server without sockets.
+//! The server used in process, without sockets.
 
 use std::io;
 
@@ -30,7 +30,7 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 }
 
 #[tokio::test]
-async fn a_call_is_answered_as_a_request_over_a_connection() {
+async fn in_process_responses_equal_those_over_a_connection() {
     let server = server().await;
     let service = server.in_process();
     let made = call(&service, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await;
@@ -40,12 +40,12 @@ async fn a_call_is_answered_as_a_request_over_a_connection() {
         let over_a_connection = support::get(&server, path).await;
         assert_eq!((code, body), (over_a_connection.code, over_a_connection.body), "{path}");
     }
-    // As a URL, too, whatever its host.
+    // An absolute URL with any host works, too.
     assert_eq!(call(&service, Method::GET, "https://kubernetes.default.svc/version", Json::Null).await.0, 200);
 }
 
 #[tokio::test]
-async fn the_answer_to_head_has_no_body() {
+async fn response_to_head_has_no_body() {
     let server = server().await;
     let request = Request::head("/version").body(String::new()).expect("a request");
     let get = Request::get("/apis").body(String::new()).expect("a request");
@@ -59,7 +59,7 @@ async fn the_answer_to_head_has_no_body() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_until_the_server_ends() {
+async fn watch_lasts_until_the_server_shuts_down() {
     let server = server().await;
     let service = server.in_process();
     let watch = Request::get(format!("{CONFIG_MAPS}?watch=1")).body(String::new()).expect("a request");
@@ -79,7 +79,7 @@ async fn a_watch_goes_on_until_the_server_ends() {
 }
 
 #[tokio::test]
-async fn it_asks_as_an_administrator_unless_the_request_says_who() {
+async fn in_process_requests_are_administrators_by_default() {
     let file = std::env::temp_dir().join(format!("pintle-in-process-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&file, "bobs,bob,1\n").expect("a file");
     let config = ApiServerConfig { token_auth_file: Some(file.clone()), ..ApiServerConfig::default() };
@@ -97,7 +97,7 @@ async fn it_asks_as_an_administrator_unless_the_request_says_who() {
 }
 
 #[tokio::test]
-async fn faults_strike_there_too() {
+async fn fault_rules_apply_to_in_process_requests() {
     let server = server().await;
     let service = server.in_process();
     server.faults().add(Rule { verb: Some(RequestVerb::List), ..Rule::new(Fault::Answer(Answer::new(503))) });

@@ -1,4 +1,4 @@
-//! The file by which kubectl and its like come to the server.
+//! The kubeconfig file of the server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 
 use crate::support::*;
 
-/// The code with which a server answers who comes as the file says, or with another token.
-async fn answered(file: &Json, token: &str) -> String {
+/// Sends a request to the server of the kubeconfig with a token, and returns the status code.
+async fn status_with_token(file: &Json, token: &str) -> String {
     let cluster = &file["clusters"][0]["cluster"];
     let ca = STANDARD.decode(cluster["certificate-authority-data"].as_str().expect("a CA")).expect("base64");
     let address = cluster["server"].as_str().and_then(|url| url.strip_prefix("https://")).expect("an address");
@@ -25,7 +25,7 @@ async fn answered(file: &Json, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_token_in_it_is_an_administrators_over_tls() {
+async fn kubeconfig_token_has_administrator_rights_over_tls() {
     let tokens = std::env::temp_dir().join(format!("pintle-kubeconfig-{}", std::process::id()));
     std::fs::write(&tokens, "right,somebody,1\n").expect("a file");
     for (token_auth_file, wrong, known) in [(None, "200", "200"), (Some(tokens.clone()), "401", "403")] {
@@ -36,11 +36,11 @@ async fn the_token_in_it_is_an_administrators_over_tls() {
         let current = &file["current-context"];
         assert_eq!((current, &file["contexts"][0]["name"]), (&file["clusters"][0]["name"], current));
         assert_eq!(file["contexts"][0]["context"]["user"], file["users"][0]["name"]);
-        // kubectl asks for a name and a password where there is none.
+        // Without a token, kubectl prompts for a user name and a password.
         let token = file["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
-        assert_eq!(answered(&file, &token).await, "200", "{token}");
-        assert_eq!(answered(&file, &format!("{token}-")).await, wrong);
-        assert_eq!(answered(&file, "right").await, known);
+        assert_eq!(status_with_token(&file, &token).await, "200", "{token}");
+        assert_eq!(status_with_token(&file, &format!("{token}-")).await, wrong);
+        assert_eq!(status_with_token(&file, "right").await, known);
         server.shutdown().await;
     }
     std::fs::remove_file(&tokens).expect("it is there");

@@ -1,4 +1,4 @@
-//! The Service `kubernetes` in `default`, and the endpoints behind it.
+//! The Service `kubernetes` in `default`, and its endpoints.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
@@ -16,7 +16,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_new_server_stands_behind_the_service_kubernetes() {
+async fn new_server_creates_the_kubernetes_service_and_its_endpoints() {
     let server = server().await;
     let port: u16 = server.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
@@ -70,7 +70,7 @@ async fn a_new_server_stands_behind_the_service_kubernetes() {
 }
 
 #[tokio::test]
-async fn they_come_back_when_deleted_with_or_without_controllers() {
+async fn deleted_kubernetes_service_and_endpoints_are_recreated() {
     for controllers in [Controllers::default(), Controllers::NONE] {
         let server =
             ApiServer::start(ApiServerConfig { controllers, ..ApiServerConfig::default() }).await.expect("a server");
@@ -86,7 +86,7 @@ async fn they_come_back_when_deleted_with_or_without_controllers() {
 }
 
 #[tokio::test]
-async fn what_others_make_of_the_endpoints_is_put_right_and_the_service_is_left_as_it_is() {
+async fn edits_of_endpoints_are_reverted_and_service_labels_stay() {
     let server = server().await;
     let [endpoints, slice] = [shown(&server, ENDPOINTS).await, shown(&server, SLICE).await];
     let other = json!({"metadata": {"labels": {"a": "b"}}});
@@ -104,7 +104,7 @@ async fn what_others_make_of_the_endpoints_is_put_right_and_the_service_is_left_
 }
 
 #[tokio::test]
-async fn only_they_have_an_address_of_the_loopback_range() {
+async fn other_endpoint_slices_may_not_have_loopback_addresses() {
     let server = server().await;
     let mut slice = shown(&server, SLICE).await;
     slice["metadata"] = json!({"name": "other"});
@@ -113,7 +113,7 @@ async fn only_they_have_an_address_of_the_loopback_range() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_given_to_no_other_service() {
+async fn allocated_cluster_ip_is_rejected_for_another_service() {
     const SERVICES: &str = "/api/v1/namespaces/default/services";
     let server = server().await;
     let service = |name: &str, spec: Json| {
@@ -126,8 +126,8 @@ async fn an_address_that_is_taken_is_given_to_no_other_service() {
     let assert_taken = |answer: Answer, name: &str| {
         let message = "Invalid value: [\"10.0.0.1\"]: failed to allocate IP 10.0.0.1: provided IP is already allocated";
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body);
-        let told = format!("Service {name:?} is invalid: spec.clusterIPs: {message}");
-        assert_eq!(answer.body["message"], told);
+        let expected = format!("Service {name:?} is invalid: spec.clusterIPs: {message}");
+        assert_eq!(answer.body["message"], expected);
         let causes = json!([{"reason": "FieldValueInvalid", "message": message, "field": "spec.clusterIPs"}]);
         assert_eq!(answer.body["details"]["causes"], causes);
     };
@@ -146,11 +146,11 @@ async fn an_address_that_is_taken_is_given_to_no_other_service() {
     assert_eq!(call(&server, Method::POST, SERVICES, free).await.code, 201);
     for name in ["headless", "headless-too"] {
         let headless = service(name, json!({"clusterIP": "None"}));
-        assert_eq!(call(&server, Method::POST, SERVICES, headless).await.code, 201, "many have none");
+        assert_eq!(call(&server, Method::POST, SERVICES, headless).await.code, 201, "several services can be headless");
     }
     let path = format!("{SERVICES}/a");
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
-    assert_eq!(call(&server, Method::PATCH, &path, labelled).await.code, 200, "its own address is its own");
+    assert_eq!(call(&server, Method::PATCH, &path, labelled).await.code, 200, "it keeps its own address");
     let external =
         json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": "", "clusterIPs": null}});
     let answer = call(&server, Method::PATCH, &path, external).await;
@@ -165,14 +165,14 @@ async fn shown(server: &ApiServer, path: &str) -> Json {
     answer.body
 }
 
-/// Manager, operation and fields of the one entry.
+/// Returns manager, operation and fields of the only entry in `managedFields`.
 fn managed(object: &Json) -> Json {
     let entries = object["metadata"]["managedFields"].as_array().expect("entries");
     assert_eq!(entries.len(), 1, "{entries:?}");
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
-/// Everything but the metadata.
+/// Returns the object with only the labels of its metadata.
 fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();

@@ -1,4 +1,4 @@
-//! Lists that are longer than one part of their bodies.
+//! Lists whose bodies are sent in several parts.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
-/// More than connections hold between a server and a client that does not read.
+/// Together these are more than a connection buffers while the client does not read.
 const MAPS: usize = 80;
 const EACH: usize = 250_000;
 
@@ -29,7 +29,7 @@ fn names(list: &Json) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
+async fn long_list_is_a_snapshot_despite_concurrent_writes() {
     let server = server().await;
     let mut body = send(&server, Method::GET, CONFIG_MAPS, &[], "").await.into_body();
     let first = body.frame().await.expect("a first part").expect("it comes").into_data().expect("data");
@@ -41,15 +41,15 @@ async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
     let rest = body.collect().await.expect("the rest").to_bytes();
     let list: Json = serde_json::from_slice(&[first, rest].concat()).expect("a list");
     assert_eq!(names(&list), (0..MAPS).map(|number| format!("m{number:02}")).collect::<Vec<_>>());
-    let of_then = version(&list);
+    let list_version = version(&list);
     for item in list["items"].as_array().expect("items") {
-        assert!(version(item) <= of_then, "{}", item["metadata"]);
+        assert!(version(item) <= list_version, "{}", item["metadata"]);
         assert_ne!(item["data"]["k"], "short");
     }
 }
 
 #[tokio::test]
-async fn a_long_list_for_people_comes_part_by_part_and_says_the_same() {
+async fn pretty_and_yaml_lists_have_the_same_content() {
     let server = server().await;
     let plain = get(&server, CONFIG_MAPS).await.body;
     let pretty = send(&server, Method::GET, &format!("{CONFIG_MAPS}?pretty=true"), &[], "").await;
@@ -72,7 +72,7 @@ async fn a_long_list_for_people_comes_part_by_part_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
+async fn long_list_is_the_same_compressed_paged_and_selected() {
     let server = server().await;
     let plain = get(&server, CONFIG_MAPS).await.body;
     let zipped = send(&server, Method::GET, CONFIG_MAPS, &[("accept-encoding", "gzip")], "").await;
@@ -95,14 +95,14 @@ async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
     assert_eq!(names(&selected), ["m01", "m40", "m79"]);
 }
 
-/// The list as it comes compressed, with how much of it that is.
+/// Reads the list compressed, checks the ratio, and returns the uncompressed bytes.
 async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
     let headers = [("accept", accept), ("accept-encoding", "gzip")];
     let zipped = send(server, Method::GET, CONFIG_MAPS, &headers, "").await;
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
     let mut plain = Vec::new();
-    // It reads the first member alone, as many clients do.
+    // As many clients, this decoder reads only the first gzip member.
     let mut decoder = GzDecoder::new(&*zipped);
     decoder.read_to_end(&mut plain).expect("gzip");
     assert!(decoder.into_inner().is_empty(), "one member");
@@ -111,7 +111,7 @@ async fn unzipped(server: &ApiServer, accept: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_compressed_list_of_many_shows_what_is_there_now_though_parts_were_compressed_before() {
+async fn compressed_lists_are_current_despite_cached_parts() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     for number in 0..1_000 {
         let object = json!({"metadata": {"name": format!("m{number:04}")}, "data": {"key": "value"}});
@@ -137,7 +137,7 @@ async fn a_compressed_list_of_many_shows_what_is_there_now_though_parts_were_com
 }
 
 #[tokio::test]
-async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
+async fn long_table_is_a_snapshot_despite_concurrent_writes() {
     let server = server().await;
     let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let path = format!("{CONFIG_MAPS}?includeObject=Object");
@@ -156,7 +156,7 @@ async fn a_long_table_shows_one_state_whatever_is_written_while_it_is_read() {
 }
 
 #[tokio::test]
-async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
+async fn tables_and_metadata_lists_respect_selectors_and_limits() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let listed = |form: &str, path: &str| {
         let (accept, path) = (format!("application/{form};g=meta.k8s.io;v=v1"), path.to_owned());
@@ -178,7 +178,7 @@ async fn lists_in_other_forms_have_as_many_items_as_there_are_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_a_revision_that_is_yet_to_come_is_answered_as_any_such_version() {
+async fn continue_token_with_a_future_revision_times_out() {
     use base64::Engine;
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let token = |revision: u64| {

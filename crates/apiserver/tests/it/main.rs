@@ -1,4 +1,4 @@
-//! The server as its clients meet it: over real connections, and the program around it.
+//! Tests of the server over real connections, and of the program `pintle-apiserver`.
 
 mod api_services;
 mod audit;
@@ -14,6 +14,7 @@ mod events;
 mod eviction;
 mod faults;
 mod fields;
+mod forwarding;
 mod framing;
 mod fresh;
 mod fuzz;
@@ -31,7 +32,6 @@ mod nesting;
 mod openapi;
 mod openapi_proto;
 mod own_thread;
-mod passed_on;
 mod plan;
 mod pod_security;
 mod program;

@@ -1,4 +1,4 @@
-//! What becomes of metadata that a write may not bring, or that make an object too large.
+//! Rules for metadata on writes, and the exact messages of kube-apiserver.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -17,7 +17,7 @@ async fn create(server: &ApiServer, path: &str, object: Json) -> Json {
 }
 
 #[tokio::test]
-async fn a_write_of_these_statuses_leaves_the_metadata_alone() {
+async fn status_writes_of_some_kinds_ignore_metadata() {
     let server = server().await;
     let claim = json!({"metadata": {"name": "a"}, "spec": {"devices": {}}});
     create(&server, "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim).await;
@@ -51,7 +51,7 @@ async fn a_write_of_these_statuses_leaves_the_metadata_alone() {
 }
 
 #[tokio::test]
-async fn the_status_of_a_pod_ends_nothing() {
+async fn pod_status_write_cannot_set_a_deletion_timestamp() {
     let server = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     create(&server, pods, json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}))
@@ -63,14 +63,14 @@ async fn the_status_of_a_pod_ends_nothing() {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], Json::Null);
 }
 
-/// So many keys that who owns them takes as much as they do.
+/// Returns so many keys that their managed fields take as much space as the keys.
 fn large() -> Json {
     let keys = (0..9_999).map(|at| (format!("{}-{at}", "a-long-key".repeat(7)), json!("A")));
     keys.collect::<Map>().into()
 }
 
 #[tokio::test]
-async fn an_object_that_is_too_large_only_by_its_managers_is_stored_without_them() {
+async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     let server = server().await;
     create(&server, CONFIG_MAPS, json!({"metadata": {"name": "made"}, "data": large()})).await;
     for (name, method) in [("put", Method::PUT), ("patched", Method::PATCH)] {
@@ -82,7 +82,7 @@ async fn an_object_that_is_too_large_only_by_its_managers_is_stored_without_them
     for name in ["made", "put", "patched"] {
         let path = format!("{CONFIG_MAPS}/{name}");
         assert_eq!(get(&server, &path).await.body["metadata"]["managedFields"], Json::Null, "{name}");
-        // An apply stands on them.
+        // An apply needs managed fields, so it fails.
         let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
         let headers = [("content-type", "application/apply-patch+yaml")];
         let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &headers, &wish).await;
@@ -96,41 +96,44 @@ async fn an_object_that_is_too_large_only_by_its_managers_is_stored_without_them
 }
 
 #[tokio::test]
-async fn owners_that_a_patch_repeats_are_told_of_after_admission() {
+async fn duplicate_owners_in_a_patch_warn_after_admission() {
     let server = server().await;
     let owner = create(&server, CONFIG_MAPS, json!({"metadata": {"name": "o"}})).await;
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner["metadata"]["uid"]});
     let metadata = json!({"name": "a", "ownerReferences": [owner, owner]});
-    let told = |answer: &Answer| answer.headers["warning"].to_str().expect("text").to_owned();
+    let warning = |answer: &Answer| answer.headers["warning"].to_str().expect("text").to_owned();
     let made = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": metadata})).await;
-    assert!(told(&made).contains("contains duplicate entries; API server"), "{}", told(&made));
+    assert!(warning(&made).contains("contains duplicate entries; API server"), "{}", warning(&made));
     let patched = call(&server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"metadata": metadata})).await;
     let after = "contains duplicate entries after mutating admission happens; API server";
-    assert!(told(&patched).contains(after), "{}", told(&patched));
+    assert!(warning(&patched).contains(after), "{}", warning(&patched));
 }
 
 #[tokio::test]
-async fn all_keys_that_a_body_of_yaml_repeats_are_told_as_one_fault() {
+async fn duplicate_yaml_keys_are_reported_as_one_error() {
     let server = server().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: b\n  a: c\n  d: e\n  d: f\n";
-    let told =
+    let duplicates =
         "yaml: unmarshal errors:\n  line 6: key \"a\" already set in map\n  line 8: key \"d\" already set in map";
     let unknown = format!("zz: 1\n{twice}bb: 1\n");
     let strict = "fieldValidation=Strict&fieldManager=m";
-    let ask = async |method: Method, path: String, media: &str, body: &str| {
+    let message = async |method: Method, path: String, media: &str, body: &str| {
         let answer = read(send(&server, method, &path, &[("content-type", media)], body).await).await;
         answer.body["message"].as_str().unwrap_or_default().to_owned()
     };
-    let posted = ask(Method::POST, format!("{CONFIG_MAPS}?{strict}"), "application/yaml", &unknown).await;
-    let (later, fields) =
-        (told.replace("line 6", "line 7").replace("line 8", "line 9"), "unknown field \"bb\", unknown field \"zz\"");
+    let posted = message(Method::POST, format!("{CONFIG_MAPS}?{strict}"), "application/yaml", &unknown).await;
+    let (later, fields) = (
+        duplicates.replace("line 6", "line 7").replace("line 8", "line 9"),
+        "unknown field \"bb\", unknown field \"zz\"",
+    );
     assert!(posted.ends_with(&format!("strict decoding error: {later}, {fields}")), "{posted}");
-    let applied = ask(Method::PATCH, format!("{CONFIG_MAPS}/a?{strict}"), "application/apply-patch+yaml", twice).await;
-    assert_eq!(applied, format!("error strict decoding YAML: error converting YAML to JSON: {told}"));
+    let applied =
+        message(Method::PATCH, format!("{CONFIG_MAPS}/a?{strict}"), "application/apply-patch+yaml", twice).await;
+    assert_eq!(applied, format!("error strict decoding YAML: error converting YAML to JSON: {duplicates}"));
 }
 
 #[tokio::test]
-async fn a_finalizer_without_a_path_is_warned_of_once() {
+async fn finalizer_warning_appears_only_when_finalizers_change() {
     let server = server().await;
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let definition = json!({
@@ -155,7 +158,7 @@ async fn a_finalizer_without_a_path_is_warned_of_once() {
 }
 
 #[tokio::test]
-async fn errors_have_the_words_of_a_real_server() {
+async fn error_messages_match_kube_apiserver() {
     let server = server().await;
     create(&server, CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await;
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": "1"}});
@@ -167,13 +170,13 @@ async fn errors_have_the_words_of_a_real_server() {
     delete(&server, "/api/v1/namespaces/term").await;
     let generated = json!({"metadata": {"generateName": "cleanup-"}});
     let refused = call(&server, Method::POST, "/api/v1/namespaces/term/configmaps", generated).await;
-    let told = (refused.body.text("/message"), refused.body.text("/details/name"));
+    let found = (refused.body.text("/message"), refused.body.text("/details/name"));
     let why = "configmaps \"cleanup-\" is forbidden: unable to create new content in namespace term because it is being terminated";
-    assert_eq!(told, (why, "cleanup-"));
+    assert_eq!(found, (why, "cleanup-"));
 }
 
 #[tokio::test]
-async fn causes_name_the_fields_that_a_real_server_names() {
+async fn cause_fields_match_kube_apiserver() {
     let server = server().await;
     let fields = async |path: &str, object: Json| {
         let refused = call(&server, Method::POST, path, object).await;

@@ -1,4 +1,4 @@
-//! What is nested so deeply that it would end the process.
+//! Deeply nested values must be rejected before they overflow the stack.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,10 +9,10 @@ use crate::support::*;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// So many lists and objects may stand one in another in a stored object, with its managed fields.
+/// The maximum nesting depth of a stored object, including its managed fields.
 const DEEPEST: usize = 120;
 
-/// A definition of widgets that takes whatever comes below `spec` and `status`; `more` goes into its only version.
+/// Returns a definition of widgets that accepts any `spec` and `status`. `more` is added to its only version.
 fn definition(more: Json) -> Json {
     let mut version = json!({
         "name": "v1",
@@ -44,7 +44,7 @@ fn widget(name: &str, spec: Json) -> Json {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-/// A server of widgets, with the widget `w`.
+/// Starts a server with the definition of widgets and the widget `w`.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     server.load(&definition(json!({"subresources": {"status": {}}})).to_string()).expect("a definition");
@@ -58,30 +58,30 @@ async fn patch(server: &ApiServer, path: &str, operations: &Json) -> Answer {
     read(send(server, Method::PATCH, path, &media, &operations.to_string()).await).await
 }
 
-/// So many lists, one in another.
+/// Returns `depth` nested lists.
 fn lists(depth: usize) -> Json {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// So many objects, one in another. Unlike lists, they reach as deep into the managed fields.
+/// Returns `depth` nested objects. Unlike lists, they nest as deeply in the managed fields.
 fn objects(depth: usize) -> Json {
     (1..depth).fold(json!({}), |inner, _| json!({"a": inner}))
 }
 
-/// The way down so many lists.
+/// Returns the JSON pointer into `depth` nested lists.
 fn deep_path(depth: usize) -> String {
     "/0".repeat(depth)
 }
 
-/// The tasks of the server run where a stack is 2 MiB, as in the program.
+/// The server runs on worker threads with a stack of 2 MiB, as in the program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_json_patch_builds_nothing_deeper_than_a_body_can_be() {
+async fn json_patch_result_has_the_depth_limit_of_bodies() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
     let add = |path: &str, value: Json| json!({"op": "add", "path": path, "value": value});
     let copy = |from: &str, path: &str| json!({"op": "copy", "from": from, "path": path});
     let to = |from: &str, path: &str| json!({"op": "move", "from": from, "path": path});
-    // Each copy lays the list into its own innermost one.
+    // Each copy inserts the list into its own innermost list.
     let mut doubling = vec![add("/spec/l", lists(100))];
     doubling.extend((0..10).map(|at| copy("/spec/l", &format!("/spec/l{}/-", deep_path((100 << at) - 1)))));
     let mut adding = vec![add("/spec/l", lists(100))];
@@ -95,15 +95,14 @@ async fn a_json_patch_builds_nothing_deeper_than_a_body_can_be() {
         let message = answer.body["message"].as_str().unwrap_or_default();
         assert!(message.contains("deeper than 127 lists and objects"), "{way}: {message}");
     }
-    assert_eq!(get(&server, &path).await.body["spec"], json!({}), "nothing came of them");
+    assert_eq!(get(&server, &path).await.body["spec"], json!({}), "unchanged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_deepest_object_that_is_taken_is_served_in_every_way() {
+async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec stand around the value. What managed fields tell of stands four deeper in them; lists they tell
-    // of as a whole.
+    // The object and its spec add two levels. In managed fields, objects are four levels deeper, and lists are one entry.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
@@ -129,7 +128,7 @@ async fn the_deepest_object_that_is_taken_is_served_in_every_way() {
 }
 
 #[tokio::test]
-async fn no_quota_is_charged_for_what_nests_too_deeply() {
+async fn quota_is_not_charged_for_rejected_nesting() {
     const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
     let server = server().await;
     let amounts = |count: &str| json!({"count/widgets.example.com": count});
@@ -144,7 +143,7 @@ async fn no_quota_is_charged_for_what_nests_too_deeply() {
     }
 }
 
-/// Puts the value into the spec of the widget `w`, or into its status, in that way.
+/// Writes the value into the spec or the status of the widget `w`. `way` is the kind of write.
 async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     let path = format!("{WIDGETS}/w");
     let spec = json!({"a": value});
@@ -167,7 +166,7 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// The only widget is as given in whatever is read, which serde_json takes: an answer that it does not is a text.
+/// Asserts that the only widget equals `expected` in all kinds of reads. A response that serde_json cannot parse would be a text.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");
@@ -186,16 +185,16 @@ async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     assert_eq!(frame(&[]).await["object"], *expected, "{what}: watch");
     assert_eq!(frame(&[TABLE]).await["object"]["rows"][0]["object"], *expected, "{what}: watch of tables");
     let put = call(server, Method::PUT, &path, expected.clone()).await;
-    assert_eq!(put.code, 200, "{what}: what is served can be sent back: {:?}", put.body);
+    assert_eq!(put.code, 200, "{what}: the served object can be written back: {:?}", put.body);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_are_bounded_before_they_are_made() {
+async fn repeated_json_patch_copies_are_rejected_by_size() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
     let text = "x".repeat(1 << 20);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": [text]})];
-    // As often doubled it would be a tebibyte.
+    // 20 doublings would give a tebibyte.
     operations.extend((0..20).map(|_| json!({"op": "copy", "from": "/spec/a", "path": "/spec/a/-"})));
     let answer = patch(&server, &path, &operations.into()).await;
     assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body["message"]);
@@ -203,7 +202,7 @@ async fn copies_are_bounded_before_they_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_of_nested_filters_is_no_path() {
+async fn json_paths_with_nested_filters_are_rejected() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let nested = |depth: usize| format!(".spec{}.a{}", "[?(@".repeat(depth), ")]".repeat(depth));
     for depth in [2, 4_000, 100_000] {
@@ -220,5 +219,5 @@ async fn a_path_of_nested_filters_is_no_path() {
     let answer = read(send(&server, Method::GET, WIDGETS, &table, "").await).await;
     let names: Vec<_> =
         answer.body["columnDefinitions"].as_array().into_iter().flatten().map(|it| &it["name"]).collect();
-    assert_eq!(names, ["Name", "Age"], "one path that cannot be read takes all columns with it");
+    assert_eq!(names, ["Name", "Age"], "one invalid path disables all additional columns");
 }

@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// A server with one more kind, in `v1` of that group, which has both subresources.
+/// Starts a server with a custom kind in `v1` of this group. The kind has the status and scale subresources.
 async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
@@ -33,13 +33,13 @@ async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     server
 }
 
-/// The document of such a group.
+/// Returns the OpenAPI 3 document of this group.
 async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let server = server_with(scope, kind, group).await;
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// The documents of all groups and versions, each with its path without `/openapi/v3`.
+/// Returns the documents of all groups and versions, each with its path without `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
@@ -51,10 +51,10 @@ async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     documents
 }
 
-/// `path method operationId action`, sorted.
+/// Returns the operations as `path method operationId action`, sorted.
 fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
-    let mut told: Vec<_> = paths
+    let mut lines: Vec<_> = paths
         .iter()
         .flat_map(|(path, methods)| methods.as_object().into_iter().flatten().map(move |at| (path, at)))
         .filter(|(_, (method, _))| *method != "parameters")
@@ -63,12 +63,12 @@ fn operations(document: &Json) -> Vec<String> {
             format!("{path} {method} {} {}", text("operationId"), text("x-kubernetes-action"))
         })
         .collect();
-    told.sort();
-    told
+    lines.sort();
+    lines
 }
 
 #[tokio::test]
-async fn a_namespaced_kind_has_all_its_paths_with_all_that_can_be_asked_there() {
+async fn namespaced_kind_has_all_paths_and_operations() {
     let document = document("Namespaced", "Widget", "my-group.example.com").await;
     let root = "/apis/my-group.example.com/v1";
     let all = format!("{root}/namespaces/{{namespace}}/widgets");
@@ -107,22 +107,22 @@ async fn a_namespaced_kind_has_all_its_paths_with_all_that_can_be_asked_there() 
 }
 
 #[tokio::test]
-async fn a_kind_of_the_cluster_has_paths_without_a_namespace() {
+async fn cluster_scoped_kind_has_paths_without_a_namespace() {
     let document = document("Cluster", "Apple", "example.com").await;
-    let told = operations(&document);
+    let operations = operations(&document);
     assert_eq!(
-        told[..2],
+        operations[..2],
         [
             "/apis/example.com/v1/apples delete deleteExampleComV1CollectionApple deletecollection",
             "/apis/example.com/v1/apples get listExampleComV1Apple list"
         ]
     );
-    assert!(told.iter().all(|operation| !operation.contains("namespace")));
+    assert!(operations.iter().all(|operation| !operation.contains("namespace")));
     assert_eq!(document["paths"]["/apis/example.com/v1/apples"]["post"]["description"], "create an Apple");
 }
 
 #[tokio::test]
-async fn an_operation_says_what_it_takes_and_answers() {
+async fn operations_have_parameters_bodies_and_responses() {
     let document = document("Namespaced", "Widget", "example.com").await;
     let all = "/apis/example.com/v1/namespaces/{namespace}/widgets";
     let one = format!("{all}/{{name}}");
@@ -134,7 +134,7 @@ async fn an_operation_says_what_it_takes_and_answers() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // What is common to all operations of a path stands beside them.
+    // The parameters of a path's only operation are parameters of the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -163,7 +163,7 @@ async fn an_operation_says_what_it_takes_and_answers() {
     );
 }
 
-/// What a value refers to.
+/// Collects all `$ref`s in a value.
 fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
     match value {
         Json::Object(members) => members.iter().for_each(|(key, value)| match value.as_str() {
@@ -176,18 +176,18 @@ fn references<'a>(value: &'a Json, found: &mut Vec<&'a str>) {
 }
 
 #[track_caller]
-fn check_references(of: &str, document: &Json) {
+fn check_references(name: &str, document: &Json) {
     let mut found = Vec::new();
     references(document, &mut found);
-    assert!(found.len() > 10, "{of}: {found:?}");
+    assert!(found.len() > 10, "{name}: {found:?}");
     for place in found {
         let pointer = place.strip_prefix('#').expect("a place in the document");
-        assert!(document.at(pointer).is_some_and(Json::is_object), "{of}: {place}");
+        assert!(document.at(pointer).is_some_and(Json::is_object), "{name}: {place}");
     }
 }
 
 #[tokio::test]
-async fn every_schema_that_a_document_refers_to_is_in_it() {
+async fn all_references_resolve_within_their_document() {
     let server = server_with("Namespaced", "Widget", "example.com").await;
     for (path, document) in documents(&server).await {
         check_references(&path, &document);
@@ -195,7 +195,7 @@ async fn every_schema_that_a_document_refers_to_is_in_it() {
     check_references("version 2", &get(&server, "/openapi/v2").await.body);
 }
 
-/// The names of the schemas that are of that kind.
+/// Returns the names of the schemas with this group, version and kind.
 fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
     let wanted = json!({"group": group, "version": version, "kind": kind});
     let known = |schema: &Json| {
@@ -207,7 +207,7 @@ fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> 
 }
 
 #[tokio::test]
-async fn every_kind_that_is_served_has_one_schema_and_its_list_another() {
+async fn each_served_kind_and_list_has_one_schema() {
     let server = server_with("Namespaced", "Widget", "example.com").await;
     let all = get(&server, "/openapi/v2").await.body;
     for (path, document) in documents(&server).await {
@@ -232,7 +232,7 @@ async fn every_kind_that_is_served_has_one_schema_and_its_list_another() {
 }
 
 #[tokio::test]
-async fn every_path_of_discovery_has_the_operations_that_its_verbs_say() {
+async fn operations_match_the_verbs_of_discovery() {
     let server = server_with("Namespaced", "Widget", "example.com").await;
     let mut ids = HashSet::new();
     let all = get(&server, "/openapi/v2").await.body;
@@ -268,7 +268,7 @@ async fn every_path_of_discovery_has_the_operations_that_its_verbs_say() {
         let mut found = Vec::new();
         for operation in operations(&document) {
             let words: Vec<_> = operation.split(' ').collect();
-            assert!(ids.insert(words[2].to_owned()), "{operation}: an id that another has");
+            assert!(ids.insert(words[2].to_owned()), "{operation}: duplicate operation ID");
             assert_eq!(all["paths"][words[0]][words[1]]["operationId"], words[2], "in version 2");
             found.push([words[0], words[1], words[3]].join(" "));
         }
@@ -278,7 +278,7 @@ async fn every_path_of_discovery_has_the_operations_that_its_verbs_say() {
 }
 
 #[tokio::test]
-async fn a_document_is_another_once_its_definition_is() {
+async fn document_hash_changes_only_with_the_schema() {
     let server = server_with("Cluster", "Apple", "example.com").await;
     let tags = async || {
         let index = get(&server, "/openapi/v3").await.body;
@@ -290,7 +290,7 @@ async fn a_document_is_another_once_its_definition_is() {
     let place = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apples.example.com";
     assert_eq!(call(&server, Method::PATCH, place, change).await.code, 200);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-    // Names that the document does not tell of leave it as it is.
+    // Short names are not part of the document.
     assert_eq!(tags().await, old);
     assert_eq!(get(&server, "/openapi/v3/apis/example.com/v1").await.body, first);
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/z";
@@ -308,11 +308,12 @@ async fn a_document_is_another_once_its_definition_is() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// The pointers of the empty lists and objects in a value that have one of these names.
+/// Collects the pointers of empty lists and objects with one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");
-        let empty = member.as_array().is_some_and(Vec::is_empty) || member.as_object().is_some_and(|of| of.is_empty());
+        let empty =
+            member.as_array().is_some_and(Vec::is_empty) || member.as_object().is_some_and(|map| map.is_empty());
         if empty && names.contains(&name.as_str()) {
             found.push(place.clone());
         }
@@ -321,13 +322,13 @@ fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>
 }
 
 #[tokio::test]
-async fn no_operation_has_empty_parameters_and_no_schema_empty_properties() {
+async fn empty_parameters_and_properties_are_omitted() {
     let server = server_with("Namespaced", "Widget", "probe.io").await;
     for (path, document) in documents(&server).await {
         let mut found = Vec::new();
         empty_members(&document["paths"], &["parameters"], "", &mut found);
         for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
-            if schema.get("properties").is_some_and(|of| of.as_object().is_some_and(|of| of.is_empty())) {
+            if schema.get("properties").is_some_and(|all| all.as_object().is_some_and(|map| map.is_empty())) {
                 found.push(name.as_str().to_owned());
             }
         }
@@ -336,7 +337,7 @@ async fn no_operation_has_empty_parameters_and_no_schema_empty_properties() {
 }
 
 #[tokio::test]
-async fn selectable_fields_are_on_the_schema_of_the_kind_and_of_its_list() {
+async fn kind_and_list_schemas_have_the_selectable_fields() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let spec = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let definition = json!({

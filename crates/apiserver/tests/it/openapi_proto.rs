@@ -1,4 +1,4 @@
-//! The OpenAPI documents in protobuf, which say what those in JSON say.
+//! The OpenAPI documents in protobuf have the same content as those in JSON.
 
 use http::Method;
 use http_body_util::BodyExt;
@@ -10,7 +10,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// The fields of a message, in their order: numbers have no bytes here.
+/// Returns the fields of a message in order. Varints are returned without their value.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {
@@ -38,42 +38,43 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// All that stands at the end of a way through messages.
-fn at<'a>(message: &'a [u8], way: &[u32]) -> Vec<&'a [u8]> {
-    way.iter().fold(vec![message], |messages, number| {
+/// Returns all values at a path of field numbers.
+fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
+    path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);
         fields.filter(|(known, _)| known == number).map(|(_, content)| content).collect()
     })
 }
 
-fn texts(message: &[u8], way: &[u32]) -> Vec<String> {
-    at(message, way).into_iter().map(|text| String::from_utf8(text.to_vec()).expect("a text")).collect()
+fn texts(message: &[u8], path: &[u32]) -> Vec<String> {
+    at(message, path).into_iter().map(|text| String::from_utf8(text.to_vec()).expect("a text")).collect()
 }
 
 fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// The names of named messages, and the message of one of these names.
+/// Returns the names of all named messages, and the message with this name.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
     (names, at(list[found], &[2])[0])
 }
 
-/// How many properties a schema has, with those of the schemas in it.
-fn told(schema: &Json) -> usize {
+/// Returns the number of properties of a schema, including nested schemas.
+fn json_property_count(schema: &Json) -> usize {
     let named = |member: &str| schema[member].as_object().into_iter().flat_map(pintle_json::Map::values);
     let listed =
         ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|member| schema[member].as_array().into_iter().flatten());
     let single = ["items", "additionalProperties"].into_iter().filter_map(|member| schema.get(member));
-    named("properties").count() + named("properties").chain(listed).chain(single).map(told).sum::<usize>()
+    named("properties").count()
+        + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// The same of a message. The ways lead from a schema to others; that which comes first, to its properties.
-fn written(schema: &[u8], ways: &[&[u32]]) -> usize {
-    let parts = ways.iter().flat_map(|way| at(schema, way));
-    at(schema, ways[0]).len() + parts.map(|part| written(part, ways)).sum::<usize>()
+/// As `json_property_count`, for a message. The paths lead from a schema to nested schemas, the first path to its properties.
+fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
+    let parts = paths.iter().flat_map(|path| at(schema, path));
+    at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
 }
 
 async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap, Vec<u8>) {
@@ -83,7 +84,7 @@ async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap
     (head.headers, body.collect().await.expect("a whole body").to_bytes().to_vec())
 }
 
-/// A document in both forms.
+/// Returns a document in JSON and in protobuf.
 async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
     let json = get(server, path).await;
     let (headers, proto) = bytes(server, path, accept).await;
@@ -126,9 +127,9 @@ fn widget() -> Json {
 }
 
 #[tokio::test]
-async fn a_version_has_its_paths_and_schemas() {
+async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
     let server = server_with(widget()).await;
-    for (path, schema, way, gvk) in [
+    for (path, schema, collection, gvk) in [
         (
             "/openapi/v3/apis/apps/v1",
             "io.k8s.api.apps.v1.Deployment",
@@ -145,14 +146,14 @@ async fn a_version_has_its_paths_and_schemas() {
         let (json, proto) = both(&server, path, V3).await;
         assert_eq!(texts(&proto, &[1]), ["3.0.0"]);
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
-        let (paths, item) = named(&at(&proto, &[4, 1]), way);
+        let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // Its POST: what it is called, what it takes, what it answers, and what it is about.
-        let post = &json["paths"][way]["post"];
+        // Its POST: operation ID, request body, responses, action and kind.
+        let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
-        let takes = at(item, &[6, 7, 1, 2, 1]);
-        assert_eq!(takes.len(), post["requestBody"]["content"].as_object().expect("forms").len());
-        assert_eq!(texts(takes[0], &[2, 1, 2, 1]), [format!("#/components/schemas/{schema}")]);
+        let contents = at(item, &[6, 7, 1, 2, 1]);
+        assert_eq!(contents.len(), post["requestBody"]["content"].as_object().expect("forms").len());
+        assert_eq!(texts(contents[0], &[2, 1, 2, 1]), [format!("#/components/schemas/{schema}")]);
         assert_eq!(texts(item, &[6, 8, 2, 1]), keys(&post["responses"]));
         let extensions = at(item, &[6, 13]);
         assert_eq!(texts(named(&extensions, "x-kubernetes-action").1, &[2]), ["post\n"]);
@@ -162,10 +163,11 @@ async fn a_version_has_its_paths_and_schemas() {
         let (names, found) = named(&schemas, schema);
         assert_eq!(names, keys(&json["components"]["schemas"]));
         assert_eq!(texts(found, &[1, 25]), ["object"]);
-        let ways: [&[u32]; 6] = [&[1, 31, 1, 2], &[1, 30, 1], &[1, 32, 1], &[1, 26], &[1, 27], &[1, 28]];
+        let paths: [&[u32]; 6] = [&[1, 31, 1, 2], &[1, 30, 1], &[1, 32, 1], &[1, 26], &[1, 27], &[1, 28]];
         let in_proto: usize =
-            schemas.iter().flat_map(|named| at(named, &[2])).map(|schema| written(schema, &ways)).sum();
-        let in_json: usize = json["components"]["schemas"].as_object().expect("schemas").values().map(told).sum();
+            schemas.iter().flat_map(|named| at(named, &[2])).map(|schema| proto_property_count(schema, &paths)).sum();
+        let in_json: usize =
+            json["components"]["schemas"].as_object().expect("schemas").values().map(json_property_count).sum();
         assert!(in_proto == in_json && in_json > 30, "{in_proto} {in_json}");
     }
     let (_, proto) = both(&server, "/openapi/v3/apis/example.com/v1", V3).await;
@@ -183,7 +185,7 @@ async fn a_version_has_its_paths_and_schemas() {
 }
 
 #[tokio::test]
-async fn version_2_has_the_paths_and_definitions_of_all_kinds() {
+async fn openapi_v2_protobuf_has_all_paths_and_definitions() {
     let server = server_with(widget()).await;
     let (json, proto) = both(&server, "/openapi/v2", V2).await;
     assert_eq!(texts(&proto, &[1]), ["2.0"]);
@@ -206,15 +208,15 @@ async fn version_2_has_the_paths_and_definitions_of_all_kinds() {
     let (_, spec) = named(&at(schema, &[25, 1]), "spec");
     assert_eq!(texts(spec, &[22, 1]), ["object"]);
     assert_eq!(texts(named(&at(spec, &[25, 1]), "size").1, &[20, 2]), ["3\n", "4\n"]);
-    let ways: [&[u32]; 4] = [&[25, 1, 2], &[23, 1], &[21, 1], &[24]];
+    let paths: [&[u32]; 4] = [&[25, 1, 2], &[23, 1], &[21, 1], &[24]];
     let in_proto: usize =
-        definitions.iter().flat_map(|named| at(named, &[2])).map(|schema| written(schema, &ways)).sum();
-    let in_json: usize = json["definitions"].as_object().expect("definitions").values().map(told).sum();
+        definitions.iter().flat_map(|named| at(named, &[2])).map(|schema| proto_property_count(schema, &paths)).sum();
+    let in_json: usize = json["definitions"].as_object().expect("definitions").values().map(json_property_count).sum();
     assert!(in_proto == in_json && in_json > 1500, "{in_proto} {in_json}");
 }
 
 #[tokio::test]
-async fn a_schema_that_nests_deep_is_told() {
+async fn deeply_nested_schemas_are_encoded() {
     let schema =
         (0..50).fold(json!({"type": "string"}), |schema, _| json!({"type": "object", "properties": {"a": schema}}));
     let server = server_with(schema).await;

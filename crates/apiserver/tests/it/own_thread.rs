@@ -1,4 +1,4 @@
-//! A server on a thread of its own.
+//! A server with its own thread.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -33,9 +33,9 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 }
 
 #[tokio::test]
-async fn it_answers_while_the_users_only_thread_is_held_up() {
+async fn server_responds_while_the_callers_only_thread_blocks() {
     let server = server(true).await;
-    // No await from here on: nothing that shares this thread could answer.
+    // No await from here on: a server on this thread could not respond.
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = String::new();
@@ -43,23 +43,23 @@ async fn it_answers_while_the_users_only_thread_is_held_up() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let url = server.url();
     server.shutdown().await;
-    let refused = TcpStream::connect(url.trim_start_matches("http://")).expect_err("nobody listens");
+    let refused = TcpStream::connect(url.trim_start_matches("http://")).expect_err("no server listens");
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
 }
 
 #[test]
-fn it_needs_no_runtime_of_the_user() {
+fn server_runs_without_the_callers_io_and_timers() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without timers or sockets");
     let server = runtime.block_on(server(true));
     let service = server.in_process();
     assert_eq!(runtime.block_on(call(&service, Method::GET, "/version", Json::Null)).0, 200);
     drop(server);
     let late = runtime.block_on(service.clone().call(request(Method::GET, "/version", &Json::Null)));
-    assert_eq!(late.expect_err("it has ended").kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(late.expect_err("the server is gone").kind(), io::ErrorKind::ConnectionRefused);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_whose_clock_is_paused_is_answered_before_its_deadlines_either_way() {
+async fn paused_clock_does_not_jump_to_request_deadlines() {
     for own_thread in [false, true] {
         let server = server(own_thread).await;
         let service = server.in_process();
@@ -87,7 +87,7 @@ async fn a_test_whose_clock_is_paused_is_answered_before_its_deadlines_either_wa
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_clock_is_not_the_one_that_a_test_advances() {
+async fn advancing_the_callers_clock_does_not_affect_the_server() {
     let server = server(true).await;
     let service = server.in_process();
     let made = async |name: &str| {
@@ -104,7 +104,7 @@ async fn its_clock_is_not_the_one_that_a_test_advances() {
 }
 
 #[tokio::test]
-async fn a_watch_in_process_goes_on_until_the_server_ends() {
+async fn in_process_watch_lasts_until_the_server_shuts_down() {
     let server = server(true).await;
     let path = format!("{CONFIG_MAPS}?watch=1");
     let watch = server.in_process().call(request(Method::GET, &path, &Json::Null)).await.expect("an answer");
@@ -118,10 +118,10 @@ async fn a_watch_in_process_goes_on_until_the_server_ends() {
 }
 
 #[tokio::test]
-async fn a_panic_in_its_thread_is_the_end_of_that_request_alone() {
+async fn panic_in_a_request_body_aborts_only_that_request() {
     let server = server(true).await;
     let service = server.in_process();
-    let broken = |_: Frame<Bytes>| -> Frame<Bytes> { panic!("in a body of the caller's") };
+    let broken = |_: Frame<Bytes>| -> Frame<Bytes> { panic!("in the caller's body") };
     let broken = Full::new(Bytes::from_static(b"x")).map_frame(broken);
     let request = Request::post(CONFIG_MAPS).header("content-type", "application/json").body(broken);
     let cut = service.clone().call(request.expect("a request")).await.expect_err("there is no answer");
@@ -131,7 +131,7 @@ async fn a_panic_in_its_thread_is_the_end_of_that_request_alone() {
 }
 
 #[test]
-fn it_is_dropped_with_watches_open_wherever_that_is() {
+fn dropping_the_server_inside_a_runtime_ends_open_watches() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let path = format!("{CONFIG_MAPS}?watch=1");
     let (mut watch, address) = runtime.block_on(async {
@@ -142,7 +142,7 @@ fn it_is_dropped_with_watches_open_wherever_that_is() {
         let mut begin = [0; 12];
         socket.read_exact(&mut begin).expect("an answer");
         let address = server.url();
-        // In a runtime of the user's, whose only thread this is.
+        // This is the only thread of the caller's runtime.
         drop(server);
         socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let end = socket.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
@@ -152,19 +152,19 @@ fn it_is_dropped_with_watches_open_wherever_that_is() {
     let end = runtime.block_on(watch.frame()).expect("an end that is an error");
     assert_eq!(end.expect_err("cut off").kind(), io::ErrorKind::ConnectionAborted);
     drop(runtime);
-    let gone = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while TcpStream::connect(address.trim_start_matches("http://")).is_ok() {
-        assert!(std::time::Instant::now() < gone, "it listens still");
+        assert!(std::time::Instant::now() < deadline, "it still listens");
         std::thread::yield_now();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn windows_of_faults_go_by_its_clock() {
+async fn fault_windows_use_the_servers_clock() {
     let server = server(true).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     let fault = Fault::Answer(Answer::new(503));
-    // Of another clock, all of this hour is yet to come.
+    // If the start were taken from the caller's clock, which is a day ahead, the window would not have begun yet.
     server.faults().add(Rule { from: Duration::from_nanos(1), ..Rule::new(fault) });
     let code = call(&server.in_process(), Method::GET, CONFIG_MAPS, Json::Null).await.0;
     assert_eq!(code, 503);

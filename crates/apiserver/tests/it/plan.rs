@@ -1,4 +1,4 @@
-//! A server laid over a live cluster, which is another server here. Nothing is ever written there: its audit shows it.
+//! Plans for a live cluster. A second embedded server plays the cluster, and its audit proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,8 @@ const DEFINITION: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     spec: {type: object, properties: {size: {type: integer, default: 3, maximum: 9}}},\n\
     status: {type: object, properties: {ready: {type: boolean}}}}}}}]}}";
 
-/// A cluster with these objects, and a plan for it.
-async fn over(manifests: &str) -> (ApiServer, Plan) {
+/// Starts a cluster with these objects, and a plan for it.
+async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig { first_revision: 5_000, ..ApiServerConfig::default() }).await;
     let live = live.expect("a server");
     live.load(manifests).expect("they are valid");
@@ -34,7 +34,7 @@ async fn over(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// What is planned, a line each; nothing of it was done.
+/// Returns the lines of the plan without the summary. Asserts that the cluster received no writes.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -47,15 +47,18 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes to the live cluster, as somebody else does.
-fn elsewhere(live: &ApiServer, object: &Json) {
+/// Writes to the live cluster directly, as another client would.
+fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
 
 #[tokio::test]
-async fn what_nobody_has_written_reads_as_in_the_cluster() {
-    let (live, plan) = over(&format!("{}\n---\n{DEFINITION}", map("a", json!({"k": "v"})))).await;
-    elsewhere(&live, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}));
+async fn unwritten_objects_read_as_in_the_cluster() {
+    let (live, plan) = start_plan(&format!("{}\n---\n{DEFINITION}", map("a", json!({"k": "v"})))).await;
+    write_live(
+        &live,
+        &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}),
+    );
     let paths = [
         &format!("{CONFIG_MAPS}/a"),
         &format!("{CONFIG_MAPS}/none"),
@@ -64,22 +67,22 @@ async fn what_nobody_has_written_reads_as_in_the_cluster() {
         "/apis",
     ];
     for path in paths.into_iter().chain(["/version", "/apis/none.io/v1/things"]) {
-        let (there, here) = (get(&live, path).await, get(plan.server(), path).await);
-        assert_eq!((there.code, there.body), (here.code, here.body), "{path}");
+        let (upstream, local) = (get(&live, path).await, get(plan.server(), path).await);
+        assert_eq!((upstream.code, upstream.body), (local.code, local.body), "{path}");
     }
     for path in [CONFIG_MAPS, "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/clusterroles", WIDGETS] {
-        let (there, here) = (get(&live, path).await, get(plan.server(), path).await);
-        assert_eq!(there.body["items"], here.body["items"], "{path}: with its versions");
+        let (upstream, local) = (get(&live, path).await, get(plan.server(), path).await);
+        assert_eq!(upstream.body["items"], local.body["items"], "{path}: with the same versions");
     }
-    elsewhere(&live, &map("b", json!({})));
+    write_live(&live, &map("b", json!({})));
     assert_eq!(get(plan.server(), &format!("{CONFIG_MAPS}/b")).await.code, 200);
     assert!(planned(&live, &plan).await.is_empty());
 }
 
 #[tokio::test]
-async fn writes_stay_here_and_are_told_in_their_order() {
+async fn writes_stay_in_the_plan_in_order() {
     let manifests = [map("a", json!({"k": "v", "old": "1"})), map("b", json!({})), map("c", json!({}))];
-    let (live, plan) = over(&manifests.map(|map| map.to_string()).join("\n---\n")).await;
+    let (live, plan) = start_plan(&manifests.map(|map| map.to_string()).join("\n---\n")).await;
     let server = plan.server();
     let version = support::version(&get(server, &format!("{CONFIG_MAPS}/a")).await.body);
     assert_eq!(delete(server, &format!("{CONFIG_MAPS}/b")).await.code, 200);
@@ -88,11 +91,11 @@ async fn writes_stay_here_and_are_told_in_their_order() {
     assert!(support::version(&patched.body) > version);
     let stale = json!({"metadata": {"name": "a", "resourceVersion": version.to_string()}});
     assert_eq!(call(server, Method::PUT, &format!("{CONFIG_MAPS}/a"), stale).await.code, 409);
-    assert_eq!(call(server, Method::POST, CONFIG_MAPS, map("c", json!({}))).await.code, 409, "it is there");
+    assert_eq!(call(server, Method::POST, CONFIG_MAPS, map("c", json!({}))).await.code, 409, "it exists");
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // What comes to nothing is nothing.
+    // Writes that cancel out are not listed.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -113,38 +116,38 @@ async fn writes_stay_here_and_are_told_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_the_cluster_and_what_is_written_here_as_one() {
-    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+async fn watch_merges_events_of_the_cluster_and_the_plan() {
+    let (live, plan) = start_plan(&map("a", json!({})).to_string()).await;
     let server = plan.server();
     let version =
         get(server, CONFIG_MAPS).await.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
     let mut watch = Watch::start(server, &format!("resourceVersion={version}")).await;
-    let named = |told: String| told.rsplit_once(' ').map(|(what, _)| what.to_owned()).unwrap_or_default();
-    elsewhere(&live, &map("there", json!({})));
-    assert_eq!(named(watch.told().await), "ADDED there");
+    let without_version = |event: String| event.rsplit_once(' ').map(|(head, _)| head.to_owned()).unwrap_or_default();
+    write_live(&live, &map("there", json!({})));
+    assert_eq!(without_version(watch.next_event().await), "ADDED there");
     call(server, Method::POST, CONFIG_MAPS, map("here", json!({}))).await;
-    assert_eq!(named(watch.told().await), "ADDED here");
+    assert_eq!(without_version(watch.next_event().await), "ADDED here");
     let others = Plan::start(live.in_process(), ApiServerConfig::default())
         .await
-        .expect("another plan, which knows nothing of this one");
+        .expect("another plan, independent of the first");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
-    // From its first write here on, an object is what it is here.
+    // After its first write in the plan, an object no longer follows the cluster.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
-    assert_eq!(named(watch.told().await), "MODIFIED a");
+    assert_eq!(without_version(watch.next_event().await), "MODIFIED a");
     delete(server, &format!("{CONFIG_MAPS}/there")).await;
-    assert_eq!(named(watch.told().await), "DELETED there");
+    assert_eq!(without_version(watch.next_event().await), "DELETED there");
     for name in ["a", "there"] {
         call(&live, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), json!({"data": {"k": "there"}})).await;
     }
-    elsewhere(&live, &map("last", json!({})));
-    assert_eq!(named(watch.told().await), "ADDED last", "nothing else is told");
+    write_live(&live, &map("last", json!({})));
+    assert_eq!(without_version(watch.next_event().await), "ADDED last", "no other events");
     let moved: Vec<_> = plan.changes().await.iter().map(|change| (change.name.clone(), change.moved)).collect();
     assert_eq!(moved, [("here".into(), false), ("a".into(), true), ("there".into(), true)]);
 }
 
 #[tokio::test]
-async fn the_clusters_definitions_are_in_force_and_so_are_those_that_are_written_here() {
-    let (live, plan) = over(DEFINITION).await;
+async fn definitions_of_cluster_and_plan_both_apply() {
+    let (live, plan) = start_plan(DEFINITION).await;
     let server = plan.server();
     let widget = |size: u8| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}});
     assert_eq!(call(server, Method::POST, WIDGETS, widget(10)).await.code, 422);
@@ -156,14 +159,14 @@ async fn the_clusters_definitions_are_in_force_and_so_are_those_that_are_written
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // It is called as what the server reports is called, and is none.
-    let of_own = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
+    // A custom resource with the kind `Event` is not a report, so its changes are listed.
+    let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
         Method::POST,
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         &[("content-type", "application/yaml")],
-        &of_own,
+        &own_definition,
     );
     assert_eq!(posted.await.status(), 201);
     server.settle().await;
@@ -181,20 +184,20 @@ async fn the_clusters_definitions_are_in_force_and_so_are_those_that_are_written
 }
 
 #[tokio::test]
-async fn dependents_follow_owners_that_are_deleted_here_and_no_others() {
-    let (live, plan) = over(&map("owner", json!({})).to_string()).await;
+async fn deleting_an_owner_deletes_its_loaded_dependents() {
+    let (live, plan) = start_plan(&map("owner", json!({})).to_string()).await;
     let uid = get(&live, &format!("{CONFIG_MAPS}/owner")).await.body["metadata"]["uid"].clone();
     let dependent = |group: &str, kind: &str, name: &str| {
         let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]);
         json!({"apiVersion": group, "kind": kind, "metadata": {"name": name, "ownerReferences": owners}})
     };
-    elsewhere(&live, &dependent("v1", "Secret", "held"));
-    elsewhere(&live, &dependent("v1", "Secret", "free"));
-    elsewhere(&live, &dependent("v1", "ServiceAccount", "unread"));
+    write_live(&live, &dependent("v1", "Secret", "held"));
+    write_live(&live, &dependent("v1", "Secret", "free"));
+    write_live(&live, &dependent("v1", "ServiceAccount", "unread"));
     let server = plan.server();
     let secrets = "/api/v1/namespaces/default/secrets";
     assert_eq!(get(server, secrets).await.body["items"].as_array().map(Vec::len), Some(2));
-    assert!(planned(&live, &plan).await.is_empty(), "an owner that was not read is not taken for gone");
+    assert!(planned(&live, &plan).await.is_empty(), "an owner that was not read is not considered absent");
     let finalizers = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     assert_eq!(call(server, Method::PATCH, &format!("{secrets}/held"), finalizers).await.code, 200);
     assert_eq!(delete(server, &format!("{CONFIG_MAPS}/owner")).await.code, 200);
@@ -209,10 +212,10 @@ async fn dependents_follow_owners_that_are_deleted_here_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_pod_is_labelled_as_in_the_cluster_whether_somebody_has_looked_at_its_node_or_not() {
+async fn binding_a_pod_loads_topology_labels_of_its_node() {
     let labels = json!({"topology.kubernetes.io/zone": "z"});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}});
-    let (_live, plan) = over(&node.to_string()).await;
+    let (_live, plan) = start_plan(&node.to_string()).await;
     let (server, pods) = (plan.server(), "/api/v1/namespaces/default/pods");
     let spec = json!({"containers": [{"name": "a", "image": "a"}]});
     let unbound = json!({"metadata": {"name": "bound"}, "spec": spec});
@@ -223,11 +226,11 @@ async fn a_pod_is_labelled_as_in_the_cluster_whether_somebody_has_looked_at_its_
 }
 
 #[tokio::test]
-async fn what_goes_in_the_cluster_is_left_to_the_cluster() {
+async fn objects_being_deleted_in_the_cluster_are_not_planned() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going", "finalizers": ["example.com/hold"]}});
-    let (live, plan) = over(&namespace.to_string()).await;
+    let (live, plan) = start_plan(&namespace.to_string()).await;
     let inside = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "going", "finalizers": ["example.com/hold"]}});
-    elsewhere(&live, &inside);
+    write_live(&live, &inside);
     let deleted = delete(&live, "/api/v1/namespaces/going").await;
     assert_eq!(deleted.code, 200);
     let server = plan.server();
@@ -240,8 +243,8 @@ async fn what_goes_in_the_cluster_is_left_to_the_cluster() {
 }
 
 #[tokio::test]
-async fn another_object_of_the_name_replaces_the_first() {
-    let (live, plan) = over(&map("a", json!({"k": "v"})).to_string()).await;
+async fn delete_and_create_of_one_name_is_a_replacement() {
+    let (live, plan) = start_plan(&map("a", json!({"k": "v"})).to_string()).await;
     let server = plan.server();
     delete(server, &format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(call(server, Method::POST, CONFIG_MAPS, map("a", json!({"k": "w"}))).await.code, 201);
@@ -252,10 +255,10 @@ async fn another_object_of_the_name_replaces_the_first() {
 }
 
 #[tokio::test]
-async fn events_are_not_told_and_of_secrets_only_that_they_change() {
+async fn events_are_omitted_and_secret_values_are_hidden() {
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "old"}});
-    let (live, plan) = over(&secret.to_string()).await;
+    let (live, plan) = start_plan(&secret.to_string()).await;
     let server = plan.server();
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/events", event).await.code, 201);
@@ -268,8 +271,8 @@ async fn events_are_not_told_and_of_secrets_only_that_they_change() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_refuses_is_told_of_and_one_that_falls_behind_is_listed_anew() {
-    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+async fn refusals_are_returned_and_an_expired_watch_re_lists() {
+    let (live, plan) = start_plan(&map("a", json!({})).to_string()).await;
     let refuse = |verb: RequestVerb, resource: &str, code: u16| {
         let (verb, resource) = (Some(verb), Some(resource.into()));
         live.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(code))) });
@@ -279,36 +282,36 @@ async fn a_cluster_that_refuses_is_told_of_and_one_that_falls_behind_is_listed_a
     let secrets = "/api/v1/namespaces/default/secrets";
     let refused = get(server, secrets).await;
     assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")));
-    assert_eq!(get(server, secrets).await.code, 200, "the next is asked for again");
+    assert_eq!(get(server, secrets).await.code, 200, "the next request asks the cluster again");
     refuse(RequestVerb::Watch, "configmaps", 410);
     let version =
         get(server, CONFIG_MAPS).await.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
-    elsewhere(&live, &map("b", json!({})));
+    write_live(&live, &map("b", json!({})));
     let mut watch = Watch::start(server, &format!("resourceVersion={version}")).await;
-    assert!(watch.told().await.starts_with("ADDED b "));
+    assert!(watch.next_event().await.starts_with("ADDED b "));
     assert_eq!(live.audit().of("", "configmaps").only(|record| record.verb == Some(RequestVerb::List)).len(), 2);
     live.shutdown().await;
     let late = get(server, "/api/v1/namespaces/default/services").await;
     assert_eq!((late.code, &late.body["reason"]), (503, &json!("ServiceUnavailable")));
-    assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "what is here is here");
+    assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "a loaded collection is served without the cluster");
 }
 
-/// The way to a cluster, with all that was sent on it.
+/// A connection to a cluster that records all requests.
 #[derive(Clone)]
-struct Sent {
+struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// What is never answered.
+    /// Requests whose line contains this text get no response.
     lost: &'static str,
 }
 
-impl Sent {
+impl Recorder {
     fn to(live: &ApiServer) -> Self {
         Self { to: live.in_process(), lines: Arc::default(), lost: "none of it" }
     }
 }
 
-impl Service<Request<Full<Bytes>>> for Sent {
+impl Service<Request<Full<Bytes>>> for Recorder {
     type Response = Response<InProcessBody>;
     type Error = io::Error;
     type Future = <InProcess as Service<Request<Full<Bytes>>>>::Future;
@@ -326,7 +329,7 @@ impl Service<Request<Full<Bytes>>> for Sent {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_to_the_cluster_that_could_change_it() {
+async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "nginx"}]},
@@ -335,8 +338,8 @@ async fn nothing_is_sent_to_the_cluster_that_could_change_it() {
     let manifests = [pod, account, map("a", json!({}))].map(|object| object.to_string()).join("\n---\n");
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
-    let sent = Sent::to(&live);
-    // On its own thread as well as on this one.
+    let sent = Recorder::to(&live);
+    // The server's own thread and this one both send requests.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];
@@ -390,7 +393,7 @@ async fn nothing_is_sent_to_the_cluster_that_could_change_it() {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             let headers = [&upgrade[..], &[("content-type", media)]].concat();
-            // What it answers is for other tests.
+            // Other tests check the responses.
             drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
         }
     }
@@ -405,24 +408,24 @@ async fn nothing_is_sent_to_the_cluster_that_could_change_it() {
             && !["proxy", "exec", "attach", ".."].iter().any(|part| path.contains(part));
         !reads && !is_review
     };
-    assert!(lines.len() > methods.len(), "it is asked: {lines:?}");
+    assert!(lines.len() > methods.len(), "some requests reach the cluster: {lines:?}");
     assert_eq!(lines.iter().filter(changes).collect::<Vec<_>>(), Vec::<&String>::new());
     assert!(live.audit().writes().is_empty());
     plan.shutdown().await;
 }
 
 #[tokio::test]
-async fn who_is_no_administrator_has_nothing_read_for_it() {
+async fn requests_of_other_users_do_not_reach_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    let sent = Sent::to(&live);
+    let sent = Recorder::to(&live);
     let path = std::env::temp_dir().join(format!("pintle-plan-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&path, "root,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
     let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await;
     std::fs::remove_file(path).expect("the file");
     let plan = plan.expect("a plan");
-    let asked = || sent.lines.lock().expect("whole lines").len();
-    let before = asked();
+    let request_count = || sent.lines.lock().expect("whole lines").len();
+    let before = request_count();
     for path in [CONFIG_MAPS, "/api/v1/namespaces/default/pods/p/log", "/apis/metrics.k8s.io/v1beta1/pods", "/metrics"]
     {
         for (token, code) in [("weak", 403), ("wrong", 401)] {
@@ -430,15 +433,15 @@ async fn who_is_no_administrator_has_nothing_read_for_it() {
             let refused = support::send(plan.server(), Method::GET, path, &[("authorization", &bearer)], "").await;
             assert_eq!(refused.status(), code, "{path}");
         }
-        assert_eq!(asked(), before, "{path}");
+        assert_eq!(request_count(), before, "{path}");
     }
     let root = [("authorization", "Bearer root")];
     assert_eq!(support::send(plan.server(), Method::GET, CONFIG_MAPS, &root, "").await.status(), 200);
-    assert!(asked() > before);
+    assert!(request_count() > before);
 }
 
-/// Asks without a socket, which a clock that is paused would not wait for.
-async fn ask(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
+/// Sends a request in process. With a paused clock, a socket would not work: the clock does not wait for it.
+async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();
     let text = body.collect().await.expect("a whole body").to_bytes();
@@ -446,14 +449,14 @@ async fn ask(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_followed_is_asked_for_less_and_less_often_and_without_a_definition_no_more() {
+async fn failing_watches_back_off_and_stop_without_a_definition() {
     const LONG: Duration = Duration::from_secs(600);
-    let (live, plan) = over(DEFINITION).await;
-    assert_eq!(ask(plan.server(), Method::GET, WIDGETS).await.0, 200);
+    let (live, plan) = start_plan(DEFINITION).await;
+    assert_eq!(send_in_process(plan.server(), Method::GET, WIDGETS).await.0, 200);
     let watches =
         || live.audit().of("example.com", "widgets").only(|record| record.verb == Some(RequestVerb::Watch)).len();
     let (verb, resource) = (Some(RequestVerb::Watch), Some("widgets".into()));
-    // One that is refused, one that ends at once, and one whose version is gone, whatever that is.
+    // A watch that is refused, one that ends at once, and one whose version is always expired.
     for code in [500, 200, 410] {
         let before = watches();
         let answer = Fault::Answer(Answer::new(code));
@@ -463,38 +466,41 @@ async fn what_cannot_be_followed_is_asked_for_less_and_less_often_and_without_a_
         assert!((8..20).contains(&(watches() - before)), "{code}: {}", watches() - before);
         live.faults().remove(fault);
         let name = format!("w{code}");
-        elsewhere(&live, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}));
-        let is_shown = async || ask(plan.server(), Method::GET, WIDGETS).await.1.contains(&name);
-        assert!(eventually(LONG, is_shown).await, "{code}: it is followed again");
+        write_live(&live, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}));
+        let is_shown = async || send_in_process(plan.server(), Method::GET, WIDGETS).await.1.contains(&name);
+        assert!(eventually(LONG, is_shown).await, "{code}: it is watched again");
     }
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
-    assert_eq!(ask(&live, Method::DELETE, definition).await.0, 200);
+    assert_eq!(send_in_process(&live, Method::DELETE, definition).await.0, 200);
     live.settle().await;
-    let is_gone = async || ask(plan.server(), Method::GET, WIDGETS).await.0 == 404;
-    assert!(eventually(LONG, is_gone).await, "the definition is followed");
+    let is_gone = async || send_in_process(plan.server(), Method::GET, WIDGETS).await.0 == 404;
+    assert!(eventually(LONG, is_gone).await, "the definition is watched");
     tokio::time::sleep(LONG).await;
     let before = watches();
     tokio::time::sleep(LONG).await;
-    assert_eq!(watches(), before, "nobody asks for what is not there");
+    assert_eq!(watches(), before, "no watches of a resource that does not exist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_does_not_answer_holds_nobody_up_for_ever() {
+async fn unresponsive_cluster_times_out_and_does_not_block_shutdown() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    let sent = Sent { lost: "configmaps", ..Sent::to(&live) };
+    let sent = Recorder { lost: "configmaps", ..Recorder::to(&live) };
     let plan = Plan::start(sent, ApiServerConfig::default()).await.expect("a plan");
-    let late = tokio::time::timeout(Duration::from_secs(70), ask(plan.server(), Method::GET, CONFIG_MAPS)).await;
+    let late =
+        tokio::time::timeout(Duration::from_secs(70), send_in_process(plan.server(), Method::GET, CONFIG_MAPS)).await;
     assert_eq!(late.expect("an answer in time").0, 504);
     let request = Request::get(CONFIG_MAPS).body(Full::new(Bytes::new())).expect("a request");
     let waiting = tokio::spawn(plan.server().in_process().call(request));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    tokio::time::timeout(Duration::from_secs(10), plan.shutdown()).await.expect("it ends though it waits");
+    tokio::time::timeout(Duration::from_secs(10), plan.shutdown())
+        .await
+        .expect("it shuts down although a request waits");
     let end = waiting.await.expect("no panic").expect_err("cut off");
     assert_eq!(end.kind(), io::ErrorKind::ConnectionAborted);
 }
 
 #[tokio::test]
-async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
+async fn plan_fails_to_start_when_definitions_cannot_be_read() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let (verb, resource) = (Some(RequestVerb::List), Some("customresourcedefinitions".into()));
     live.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(403))) });
@@ -503,26 +509,27 @@ async fn a_cluster_without_definitions_to_be_read_cannot_be_planned_for() {
 }
 
 #[tokio::test]
-async fn a_review_of_who_acts_as_somebody_else_is_about_that() {
-    let (live, plan) = over(&map("a", json!({})).to_string()).await;
+async fn self_reviews_are_answered_for_the_impersonated_user() {
+    let (live, plan) = start_plan(&map("a", json!({})).to_string()).await;
     let post = async |path: &str, headers: &[(&str, &str)], body: Json| {
         let headers = [headers, &[("content-type", "application/json")]].concat();
         let answer = support::send(plan.server(), Method::POST, path, &headers, body.to_string()).await;
         support::read(answer).await.body
     };
     let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let asks = json!({"spec": {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}});
+    let access =
+        json!({"spec": {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}});
     let accesses = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let jane: &[_] = &[("impersonate-user", "jane"), ("impersonate-group", "a"), ("impersonate-group", "b")];
     for (headers, name, allowed) in [(jane, "jane", false), (&[], "admin", true)] {
-        let who = &post(reviews, headers, json!({})).await["status"]["userInfo"];
-        assert_eq!(who["username"], name, "{who}");
+        let user = &post(reviews, headers, json!({})).await["status"]["userInfo"];
+        assert_eq!(user["username"], name, "{user}");
         assert_eq!(
-            who["groups"].as_array().is_some_and(|groups| groups.contains(&json!("b"))),
+            user["groups"].as_array().is_some_and(|groups| groups.contains(&json!("b"))),
             name == "jane",
-            "{who}"
+            "{user}"
         );
-        assert_eq!(post(accesses, headers, asks.clone()).await["status"]["allowed"], allowed, "{name}");
+        assert_eq!(post(accesses, headers, access.clone()).await["status"]["allowed"], allowed, "{name}");
     }
     live.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Pods and the security standard that their namespace's labels name.
+//! Pod Security admission, configured by the labels of a namespace.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,14 +9,14 @@ use crate::support::*;
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A server whose default namespace has these labels.
+/// Starts a server whose default namespace has these labels.
 async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
-/// Labels the default namespace; answers what was warned of.
+/// Labels the default namespace and returns the warnings.
 async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
     let labels: pintle_json::Map =
@@ -39,7 +39,7 @@ fn pod(name: &str, more: Json) -> Json {
 }
 
 #[tokio::test]
-async fn a_pod_that_violates_what_is_enforced_is_refused() {
+async fn pod_that_violates_the_enforced_level_is_rejected() {
     let server = server(json!({"enforce": "baseline"})).await;
     for path in [PODS.to_owned(), format!("{PODS}?dryRun=All")] {
         let refused = call(&server, Method::POST, &path, pod("p", json!({"hostNetwork": true}))).await;
@@ -55,7 +55,7 @@ async fn a_pod_that_violates_what_is_enforced_is_refused() {
 }
 
 #[tokio::test]
-async fn a_pod_that_violates_what_is_warned_of_is_made() {
+async fn pod_that_violates_the_warn_level_gets_a_warning() {
     let server = server(json!({"warn": "restricted", "warn-version": "v1.18", "audit": "restricted"})).await;
     let made = call(&server, Method::POST, PODS, pod("p", json!({"securityContext": {"runAsNonRoot": true}}))).await;
     let why = "would violate PodSecurity \"restricted:v1.18\": allowPrivilegeEscalation != false (container \"c\" must set \
@@ -64,7 +64,7 @@ async fn a_pod_that_violates_what_is_warned_of_is_made() {
 }
 
 #[tokio::test]
-async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
+async fn violating_pod_templates_cause_warnings_only() {
     let server = server(json!({"enforce": "baseline"})).await;
     let labels = json!({"a": "b"});
     let bad = json!({"hostPID": true, "containers": [{"name": "c", "image": "x"}]});
@@ -99,7 +99,7 @@ async fn what_pods_are_made_of_is_warned_of_and_never_refused() {
 }
 
 #[tokio::test]
-async fn the_audit_tells_what_a_pod_is_held_to_and_what_it_has_against_what_is_audited() {
+async fn audit_annotations_have_enforced_policy_and_violations() {
     const PREFIX: &str = "pod-security.kubernetes.io";
     let server = server(json!({"enforce": "baseline", "audit": "restricted", "audit-version": "v1.18"})).await;
     let spec = json!({"containers": [{"name": "c", "image": "x"}], "securityContext": {"runAsNonRoot": true}});
@@ -114,26 +114,26 @@ async fn the_audit_tells_what_a_pod_is_held_to_and_what_it_has_against_what_is_a
         let violations = violations.map(|text| (format!("{PREFIX}/audit-violations"), text));
         enforced.into_iter().chain(violations).collect::<std::collections::BTreeMap<_, _>>()
     };
-    let noted = || server.audit().records().last().expect("a record").annotations.clone();
+    let recorded = || server.audit().records().last().expect("a record").annotations.clone();
     let made = call(&server, Method::POST, PODS, pod("p", spec.clone())).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
-    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated(""))));
+    assert_eq!(recorded(), annotations(Some("baseline:latest"), Some(violated(""))));
     let mut host = spec.clone();
     host["hostPID"] = true.into();
     assert_eq!(call(&server, Method::POST, PODS, pod("q", host)).await.code, 403);
-    assert_eq!(noted(), annotations(Some("baseline:latest"), Some(violated("host namespaces (hostPID=true), "))));
+    assert_eq!(recorded(), annotations(Some("baseline:latest"), Some(violated("host namespaces (hostPID=true), "))));
     let template = json!({"metadata": {"name": "t"}, "template": {"spec": spec}});
     let templates = "/api/v1/namespaces/default/podtemplates";
     assert_eq!(call(&server, Method::POST, templates, template).await.code, 201);
-    assert_eq!(noted(), annotations(None, Some(violated(""))));
+    assert_eq!(recorded(), annotations(None, Some(violated(""))));
     label(&server, json!({"enforce": "privileged", "audit": "privileged"})).await;
-    assert_eq!(noted(), annotations(None, None));
+    assert_eq!(recorded(), annotations(None, None));
     assert_eq!(call(&server, Method::POST, PODS, pod("r", json!({"hostPID": true}))).await.code, 201);
-    assert_eq!(noted(), annotations(Some("privileged:latest"), None));
+    assert_eq!(recorded(), annotations(Some("privileged:latest"), None));
 }
 
 #[tokio::test]
-async fn a_pod_that_is_there_is_looked_at_when_it_comes_to_run_something_else() {
+async fn pod_updates_are_checked_when_images_or_containers_change() {
     let server = server(json!({})).await;
     assert_eq!(call(&server, Method::POST, PODS, pod("p", json!({"hostIPC": true}))).await.code, 201);
     label(&server, json!({"enforce": "baseline"})).await;
@@ -149,7 +149,7 @@ async fn a_pod_that_is_there_is_looked_at_when_it_comes_to_run_something_else() 
 }
 
 #[tokio::test]
-async fn a_namespace_that_comes_to_be_stricter_tells_of_its_pods() {
+async fn stricter_enforce_label_warns_about_existing_pods() {
     let server = server(json!({})).await;
     for (name, more) in [
         ("c", json!({"hostPID": true})),
@@ -160,19 +160,19 @@ async fn a_namespace_that_comes_to_be_stricter_tells_of_its_pods() {
     ] {
         assert_eq!(call(&server, Method::POST, PODS, pod(name, more)).await.code, 201);
     }
-    let told = [
+    let expected = [
         "existing pods in namespace \"default\" violate the new PodSecurity enforce level \"baseline:v1.30\"",
         "a (and 2 other pods): host namespaces",
         "d: host namespaces, hostPath volumes",
     ];
     let stricter = json!({"enforce": "baseline", "enforce-version": "v1.30"});
-    assert_eq!(label(&server, stricter.clone()).await, told);
+    assert_eq!(label(&server, stricter.clone()).await, expected);
     assert_eq!(label(&server, stricter).await, [""; 0]);
     assert_eq!(label(&server, json!({"enforce": "privileged"})).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn labels_that_name_no_security_standard_are_refused() {
+async fn invalid_pod_security_labels_are_rejected() {
     let server = server(json!({})).await;
     let try_label = async |name: &str, value: &str| {
         let labels = json!({"metadata": {"labels": {(format!("pod-security.kubernetes.io/{name}")): value}}});

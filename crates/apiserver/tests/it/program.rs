@@ -5,23 +5,23 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// A program that ends with the test.
+/// A running program. It is killed on drop.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // One that has ended is what is wanted.
+        // Errors are ignored: the program may have ended already.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
 impl Program {
-    /// Starts it, and waits for the line that names its URL.
+    /// Starts the program and waits for the line with its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// The same by a command.
+    /// As [`Self::start`], with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -31,13 +31,13 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Ends it; answers what it told on standard error.
-    fn end(mut self) -> String {
+    /// Kills the program and returns its standard error.
+    fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
-        let mut told = String::new();
-        stderr.read_to_string(&mut told).expect("text");
-        told
+        let mut text = String::new();
+        stderr.read_to_string(&mut text).expect("text");
+        text
     }
 
     fn get(url: &str, path: &str) -> String {
@@ -48,7 +48,7 @@ impl Program {
         answer
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits until the program has exited.
     fn terminate(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").arg(id).status().expect("kill runs").success());
@@ -56,8 +56,8 @@ impl Program {
     }
 }
 
-/// What the program tells on standard error up to the line that names its URL.
-fn told_at_the_start(arguments: &[&str]) -> String {
+/// Starts the program until it prints its URL, and returns its standard error.
+fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver"));
@@ -67,23 +67,24 @@ fn told_at_the_start(arguments: &[&str]) -> String {
     }
     let (program, url) = Program::run(&mut command);
     std::fs::remove_file(&tokens).expect("the file");
-    let told = program.end();
-    assert!(url.starts_with("http"), "{url:?} {told}");
-    told
+    let stderr = program.kill();
+    assert!(url.starts_with("http"), "{url:?} {stderr}");
+    stderr
 }
 
 #[test]
-fn tokens_without_tls_are_warned_of_since_gos_clients_send_none_over_plain_http() {
-    let told = told_at_the_start(&["--token-auth-file"]);
-    assert_eq!(told.matches("WARN").count(), 1, "{told}");
-    assert_eq!(told.matches("--tls").count(), 1, "it names what to do: {told}");
+fn tokens_without_tls_cause_a_warning() {
+    // Go's clients send no tokens over plain HTTP.
+    let stderr = stderr_at_start(&["--token-auth-file"]);
+    assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("--tls").count(), 1, "it names the flag to use: {stderr}");
     for arguments in [&[][..], &["--tls"], &["--tls", "--token-auth-file"]] {
-        assert_eq!(told_at_the_start(arguments), "", "{arguments:?}");
+        assert_eq!(stderr_at_start(arguments), "", "{arguments:?}");
     }
 }
 
 #[test]
-fn the_soft_limit_of_open_files_does_not_bound_connections() {
+fn soft_limit_of_open_files_does_not_limit_connections() {
     const CONNECTIONS: usize = 100;
     let limited = format!("ulimit -S -n 64; exec {}", env!("CARGO_BIN_EXE_pintle-apiserver"));
     let (_program, url) = Program::run(Command::new("sh").args(["-c", &limited]));
@@ -97,7 +98,7 @@ fn the_soft_limit_of_open_files_does_not_bound_connections() {
 }
 
 #[test]
-fn manifests_and_definitions_are_loaded_and_all_is_kept_in_a_snapshot() {
+fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");
     let file = |name: &str, text: &str| {
@@ -119,7 +120,7 @@ fn manifests_and_definitions_are_loaded_and_all_is_kept_in_a_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // In this order, since a definition has to be in force first.
+    // The definition comes last on the command line, but must be loaded first.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -136,11 +137,11 @@ fn manifests_and_definitions_are_loaded_and_all_is_kept_in_a_snapshot() {
 }
 
 #[test]
-fn it_binds_to_the_address_that_it_is_told_and_runs_the_controllers_that_it_is_told() {
+fn bind_and_controllers_flags_are_respected() {
     let (program, url) = Program::start(&["--bind", "127.0.0.2", "--controllers=none"]);
     assert!(url.starts_with("http://127.0.0.2:"), "{url}");
     let view = Program::get(&url, "/apis/rbac.authorization.k8s.io/v1/clusterroles/view");
-    assert!(view.contains("\"rules\":null"), "nobody aggregates it: {view}");
+    assert!(view.contains("\"rules\":null"), "not aggregated: {view}");
     program.terminate();
     let (program, url) = Program::start(&["--bind", "0.0.0.0"]);
     assert!(Program::get(&url, "/readyz").starts_with("HTTP/1.1 200"), "{url}");
@@ -148,7 +149,7 @@ fn it_binds_to_the_address_that_it_is_told_and_runs_the_controllers_that_it_is_t
 }
 
 #[test]
-fn nobody_else_reads_what_holds_tokens_and_secrets_whatever_was_there_before() {
+fn files_with_secrets_are_readable_only_by_their_owner() {
     let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");
     let [kubeconfig, snapshot, old] = ["kubeconfig", "state.snapshot", "old"].map(|name| folder.join(name));
@@ -167,13 +168,13 @@ fn nobody_else_reads_what_holds_tokens_and_secrets_whatever_was_there_before() {
 }
 
 #[test]
-fn a_seed_makes_the_same_kubeconfig_in_each_run_and_another_seed_another() {
+fn kubeconfig_depends_only_on_the_seed() {
     let folder = std::env::temp_dir().join(format!("pintle-program-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");
     let [tokens, kubeconfig] = ["tokens.csv", "kubeconfig"].map(|name| folder.join(name).display().to_string());
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
-    // The certificate of its CA and the token of its administrator are in it.
-    let of_seed = |seed: &str| {
+    // The kubeconfig has the CA certificate and the administrator's token.
+    let kubeconfig_for = |seed: &str| {
         let arguments = ["--tls", "--token-auth-file", &tokens, "--kubeconfig", &kubeconfig, "--seed", seed];
         let (program, url) = Program::start(&arguments);
         program.terminate();
@@ -185,15 +186,15 @@ fn a_seed_makes_the_same_kubeconfig_in_each_run_and_another_seed_another() {
         });
         (config, secrets)
     };
-    let (config, secrets) = of_seed("7");
-    assert_eq!(of_seed("7").0, config);
-    let (_, others) = of_seed("8");
+    let (config, secrets) = kubeconfig_for("7");
+    assert_eq!(kubeconfig_for("7").0, config);
+    let (_, others) = kubeconfig_for("8");
     assert!(secrets.iter().zip(&others).all(|(one, other)| one != other), "{secrets:?} {others:?}");
     std::fs::remove_dir_all(folder).expect("the folder");
 }
 
 #[test]
-fn connections_leave_files_for_all_else() {
+fn connections_do_not_exhaust_the_open_file_limit() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\""]).arg(env!("CARGO_BIN_EXE_pintle-apiserver"));
     let (program, url) = Program::run(&mut command);
@@ -209,7 +210,7 @@ fn connections_leave_files_for_all_else() {
             answer.extend_from_slice(&part[..read]);
         }
     }
-    let told = program.end();
-    assert_eq!(told, "", "none is accepted that there is no room for");
+    let stderr = program.kill();
+    assert_eq!(stderr, "", "connections above the limit are not accepted");
     drop(waiting);
 }

@@ -1,4 +1,4 @@
-//! Answers in protobuf: one message, whoever asks for it; and what has none.
+//! Responses in protobuf, and resources that have no protobuf encoding.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -19,11 +19,11 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-async fn ask(server: &ApiServer, path: &str, accept: &str) -> Response<Incoming> {
+async fn get_as(server: &ApiServer, path: &str, accept: &str) -> Response<Incoming> {
     send(server, Method::GET, path, &[("accept", accept)], "").await
 }
 
-/// A whole body, which is in protobuf.
+/// Reads a whole protobuf body.
 async fn body(response: Response<Incoming>) -> Bytes {
     assert_eq!(response.headers()["content-type"], PROTOBUF);
     let body = response.into_body().collect().await.expect("a body").to_bytes();
@@ -31,7 +31,7 @@ async fn body(response: Response<Incoming>) -> Bytes {
     body
 }
 
-/// What is between the envelope of a config map and its end.
+/// Returns the encoded config map without its envelope.
 fn message(body: &[u8]) -> &[u8] {
     let head = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12";
     let rest = body.strip_prefix(head).expect("a config map").strip_suffix(b"\x1a\0\x22\0").expect("an end");
@@ -39,7 +39,7 @@ fn message(body: &[u8]) -> &[u8] {
     &rest[digits..]
 }
 
-/// What follows the length of the next frame. `rest` is what came behind the last one.
+/// Returns the next frame without its length. `rest` holds bytes that were received after the previous frame.
 async fn next_frame(watch: &mut Incoming, rest: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Some((length, frame)) = rest.split_first_chunk::<4>() {
@@ -58,28 +58,28 @@ fn holds(whole: &[u8], part: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn an_object_is_the_same_message_alone_in_a_list_and_in_a_watch() {
+async fn get_list_and_watch_use_the_same_message() {
     let server = server().await;
     create_map(&server, "a", json!({"app": "x"})).await;
     create_map(&server, "b", json!({})).await;
     let (path, selected) = (format!("{CONFIG_MAPS}/a"), "labelSelector=app%3Dx");
-    let one = body(ask(&server, &path, &format!("{PROTOBUF}, application/json")).await).await;
-    let list = body(ask(&server, &format!("{CONFIG_MAPS}?{selected}"), PROTOBUF).await).await;
+    let one = body(get_as(&server, &path, &format!("{PROTOBUF}, application/json")).await).await;
+    let list = body(get_as(&server, &format!("{CONFIG_MAPS}?{selected}"), PROTOBUF).await).await;
     assert!(holds(&list, message(&one)) && holds(&list, b"\x12\x0dConfigMapList"), "{list:?}");
-    let watch = ask(&server, &format!("{CONFIG_MAPS}?watch=1&{selected}"), PROTOBUF).await;
+    let watch = get_as(&server, &format!("{CONFIG_MAPS}?watch=1&{selected}"), PROTOBUF).await;
     assert_eq!(watch.headers()["content-type"], "application/vnd.kubernetes.protobuf;stream=watch");
     let (mut watch, mut rest) = (watch.into_body(), Vec::new());
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x05ADDED"), "{frame:?}");
-    assert!(frame.ends_with(&one), "the body is within");
-    // What is deleted is shown as it was, at the version of its end.
+    assert!(frame.ends_with(&one), "it contains the body of the GET");
+    // A DELETED event has the last state with the resourceVersion of the deletion.
     delete(&server, &path).await;
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x07DELETED") && !frame.ends_with(&one), "{frame:?}");
 }
 
 #[tokio::test]
-async fn what_is_answered_is_taken_as_a_body_and_changes_nothing() {
+async fn putting_back_a_protobuf_response_changes_nothing() {
     let server = server().await;
     let pod = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i",
         "ports": [{"containerPort": 80}], "resources": {"requests": {"cpu": "0.5"}}, "env": [{"name": "e", "valueFrom":
@@ -88,14 +88,14 @@ async fn what_is_answered_is_taken_as_a_body_and_changes_nothing() {
     let created = call(&server, Method::POST, pods, pod).await;
     assert_eq!(created.code, 201, "{:?}", created.body);
     let path = format!("{pods}/p");
-    let one = body(ask(&server, &path, PROTOBUF).await).await;
+    let one = body(get_as(&server, &path, PROTOBUF).await).await;
     let headers = [("content-type", PROTOBUF), ("accept", "application/json")];
     let put = read(send(&server, Method::PUT, &path, &headers, &one).await).await;
-    assert_eq!(put.body, created.body, "the same object, at the same version");
+    assert_eq!(put.body, created.body, "the same object with the same version");
 }
 
 #[tokio::test]
-async fn metadata_alone_are_written_of_custom_resources_too_and_tables_of_nothing() {
+async fn partial_metadata_has_protobuf_but_tables_do_not() {
     let server = server().await;
     let names = json!({"plural": "widgets", "kind": "Widget"});
     let version =
@@ -113,8 +113,8 @@ async fn metadata_alone_are_written_of_custom_resources_too_and_tables_of_nothin
     });
     created.await.expect("the definition is established");
     let shown = |kind: &str| format!("{PROTOBUF};as={kind};g=meta.k8s.io;v=v1");
-    let one = body(ask(&server, &format!("{widgets}/w"), &shown("PartialObjectMetadata")).await).await;
-    let list = body(ask(&server, widgets, &shown("PartialObjectMetadataList")).await).await;
+    let one = body(get_as(&server, &format!("{widgets}/w"), &shown("PartialObjectMetadata")).await).await;
+    let list = body(get_as(&server, widgets, &shown("PartialObjectMetadataList")).await).await;
     for found in [&one, &list] {
         assert!(holds(found, b"PartialObjectMetadata") && holds(found, b"\x0a\x01w\x12\x00\x1a\x00"), "{found:?}");
     }
@@ -126,21 +126,21 @@ async fn metadata_alone_are_written_of_custom_resources_too_and_tables_of_nothin
         (CONFIG_MAPS, &*shown("Table"), 406, "application/json"),
         (CONFIG_MAPS, &*either, 200, PROTOBUF),
     ] {
-        let answer = ask(&server, path, accept).await;
+        let answer = get_as(&server, path, accept).await;
         let found = (answer.status().as_u16(), answer.headers()["content-type"].to_str().expect("text"));
         assert_eq!(found, (code, media), "{path} {accept}");
     }
 }
 
-/// More than a list sends at once.
 #[tokio::test]
-async fn a_long_list_says_how_long_it_is_before_it_is_sent() {
+async fn long_list_begins_with_its_exact_length() {
     let server = server().await;
+    // More than a list sends in one part.
     for number in 0..9 {
         let object = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(100_000)}});
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
     }
-    let list = body(ask(&server, CONFIG_MAPS, PROTOBUF).await).await;
+    let list = body(get_as(&server, CONFIG_MAPS, PROTOBUF).await).await;
     let head = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dConfigMapList\x12";
     let rest = list.strip_prefix(head).expect("a list").strip_suffix(b"\x1a\0\x22\0").expect("an end");
     let length = rest[..3].iter().enumerate().map(|(at, byte)| usize::from(byte & 0x7f) << (7 * at)).sum::<usize>();
@@ -148,28 +148,28 @@ async fn a_long_list_says_how_long_it_is_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn over_a_web_socket_each_frame_is_one_message_of_bytes_without_its_length() {
+async fn websocket_messages_are_frames_without_their_length() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;
-    let one = body(ask(&server, &format!("{CONFIG_MAPS}/a"), PROTOBUF).await).await;
+    let one = body(get_as(&server, &format!("{CONFIG_MAPS}/a"), PROTOBUF).await).await;
     let mut request = format!("ws://x{CONFIG_MAPS}?watch=1").into_client_request().expect("a request");
     request.headers_mut().insert("origin", "https://127.0.0.1".parse().expect("a header"));
     request.headers_mut().insert("accept", PROTOBUF.parse().expect("a header"));
     let socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens");
     let (mut watch, _) = tokio_tungstenite::client_async(request, socket).await.expect("a watch");
-    let told = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time");
-    let Some(Ok(Message::Binary(told))) = told else { panic!("bytes: {told:?}") };
-    assert!(told.starts_with(b"\x0a\x05ADDED") && told.ends_with(&one), "{told:?}");
+    let message = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time");
+    let Some(Ok(Message::Binary(bytes))) = message else { panic!("not binary: {message:?}") };
+    assert!(bytes.starts_with(b"\x0a\x05ADDED") && bytes.ends_with(&one), "{bytes:?}");
 }
 
 #[tokio::test]
-async fn what_comes_too_late_for_a_watch_is_told_in_its_own_words() {
+async fn expired_watch_ends_with_an_error_event_in_protobuf() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
     patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
     server.compact();
     let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={created}");
-    let frames = ask(&server, &path, PROTOBUF).await.into_body().collect().await.expect("frames").to_bytes();
+    let frames = get_as(&server, &path, PROTOBUF).await.into_body().collect().await.expect("frames").to_bytes();
     for part in [&b"\x0a\x05ERROR"[..], b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status", b"Expired"] {
         assert!(holds(&frames, part), "{frames:?}");
     }

@@ -1,4 +1,5 @@
-//! Ways through the server to what listens elsewhere, and the old spellings of paths. All as a kube-apiserver answers where nobody listens.
+//! Proxies of pods, services and nodes, and the deprecated `watch` and `proxy` path prefixes. The responses match a kube-apiserver whose
+//! backends do not listen.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -15,7 +16,7 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     assert_eq!(made.code, 201, "{}", made.body);
 }
 
-/// A server with pods, services and nodes, some of them with addresses.
+/// Starts a server with pods, services and nodes. Some of them have addresses.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let address = |kind: &str, address: &str| json!([{"type": kind, "address": address}]);
@@ -55,11 +56,11 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_proxy_fails_at_the_first_thing_that_is_not_there() {
+async fn proxy_errors_name_the_first_missing_part() {
     let server = server().await;
     let refused =
         |address: &str| format!("error trying to reach service: dial tcp {address}: connect: connection refused");
-    let endless = |service: &str| format!("no endpoints available for service \"{service}\"");
+    let no_endpoints = |service: &str| format!("no endpoints available for service \"{service}\"");
     for (path, code, message) in [
         (format!("{PODS}/none/proxy"), 404, "pods \"none\" not found".to_owned()),
         (format!("{PODS}/ftp:p:1/proxy/"), 400, "invalid pod request \"ftp:p:1\"".into()),
@@ -83,10 +84,10 @@ async fn a_proxy_fails_at_the_first_thing_that_is_not_there() {
         (format!("{SERVICES}/lone:80/proxy"), 404, "services \"lone\" not found".into()),
         (format!("{SERVICES}/lone:99/proxy"), 503, "no service port 99 found for service \"lone\"".into()),
         (format!("{SERVICES}/ftp:s:a/proxy"), 400, "invalid service request \"ftp:s:a\"".into()),
-        (format!("{SERVICES}/s/proxy"), 503, endless("s")),
-        (format!("{SERVICES}/s:b/proxy"), 503, endless("s:b")),
-        (format!("{SERVICES}/moved:a/proxy"), 503, endless("moved:a")),
-        (format!("{SERVICES}/https:kubernetes:443/proxy"), 503, endless("https:kubernetes:443")),
+        (format!("{SERVICES}/s/proxy"), 503, no_endpoints("s")),
+        (format!("{SERVICES}/s:b/proxy"), 503, no_endpoints("s:b")),
+        (format!("{SERVICES}/moved:a/proxy"), 503, no_endpoints("moved:a")),
+        (format!("{SERVICES}/https:kubernetes:443/proxy"), 503, no_endpoints("https:kubernetes:443")),
         (format!("{SERVICES}/s:a/proxy/"), 503, refused("10.1.2.3:9")),
         (format!("{SERVICES}/http:s:80/proxy/a"), 503, refused("10.1.2.3:9")),
         (format!("{NODES}/none/proxy"), 404, "nodes \"none\" not found".into()),
@@ -115,7 +116,7 @@ async fn a_proxy_fails_at_the_first_thing_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn who_asks_for_the_root_behind_a_proxy_is_sent_to_the_path_with_a_slash() {
+async fn proxy_root_redirects_to_the_path_with_a_slash() {
     let server = server().await;
     for (path, location) in [
         (format!("{PODS}/p/proxy"), format!("{PODS}/p/proxy/")),
@@ -131,14 +132,14 @@ async fn who_asks_for_the_root_behind_a_proxy_is_sent_to_the_path_with_a_slash()
 }
 
 #[tokio::test]
-async fn the_old_spellings_are_authorised_by_their_own_verb_whatever_the_method() {
+async fn deprecated_prefixes_are_authorized_by_their_own_verb() {
     let file = std::env::temp_dir().join(format!("pintle-verbs-{}", std::process::id()));
     std::fs::write(&file, "t,nobody,1\n").expect("a file");
     let config = ApiServerConfig { token_auth_file: Some(file.clone()), ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     std::fs::remove_file(file).expect("it is there");
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-        for (path, told) in [
+        for (path, expected) in [
             ("/api/v1/watch/configmaps", "cannot watch resource \"configmaps\" in API group \"\" at the cluster scope"),
             (
                 "/apis/apps/v1/watch/namespaces/n/deployments/d/scale",
@@ -152,13 +153,13 @@ async fn the_old_spellings_are_authorised_by_their_own_verb_whatever_the_method(
             let headers = [("authorization", "Bearer t")];
             let answer = read(send(&server, method.parse().expect("a method"), path, &headers, "").await).await;
             let message = answer.body["message"].as_str().expect("a message");
-            assert!(answer.code == 403 && message.ends_with(told), "{method} {path}: {message}");
+            assert!(answer.code == 403 && message.ends_with(expected), "{method} {path}: {message}");
         }
     }
 }
 
 #[tokio::test]
-async fn the_old_spellings_lead_to_watches_or_nowhere() {
+async fn deprecated_watch_prefix_works_and_proxy_prefix_does_not() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let version =
         json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
@@ -170,7 +171,7 @@ async fn the_old_spellings_lead_to_watches_or_nowhere() {
     });
     server.load(&definition.to_string()).expect("it is valid");
     server.settle().await;
-    for (path, code, told) in [
+    for (path, code, expected) in [
         ("/api/v1/proxy/namespaces/n/pods/p", 404, "the server could not find the requested resource"),
         ("/api/v1/proxy/nodes/n/x", 404, "the server could not find the requested resource"),
         (
@@ -183,7 +184,7 @@ async fn the_old_spellings_lead_to_watches_or_nowhere() {
         for method in ["GET", "POST", "DELETE"] {
             let answer = call(&server, method.parse().expect("a method"), path, Json::Null).await;
             let message = answer.body.get("message").unwrap_or(&answer.body);
-            assert_eq!((answer.code, message), (code, &json!(told)), "{method} {path}");
+            assert_eq!((answer.code, message), (code, &json!(expected)), "{method} {path}");
         }
     }
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
@@ -191,14 +192,14 @@ async fn the_old_spellings_lead_to_watches_or_nowhere() {
         let expected = if method == Method::GET { 200 } else { 405 };
         let built_in = "/api/v1/watch/configmaps?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), built_in, &[], "").await.status(), expected, "{method}");
-        // Behind no routes, the spelling is all that counts.
+        // Custom resources have no routes of their own, so only the prefix counts, not the method.
         let custom = "/apis/e.com/v1/watch/widgets?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), custom, &[], "").await.status(), 200, "{method}");
     }
     for path in ["/api/v1/watch", "/api/v1/proxy/", "/apis/e.com/v1/watch?x=y"] {
         let answer = get(&server, path).await;
         let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {path}");
-        let told = format!("Internal Server Error: \"{path}\": {why}\n");
-        assert_eq!((answer.code, answer.body.as_str()), (500, Some(&*told)));
+        let expected = format!("Internal Server Error: \"{path}\": {why}\n");
+        assert_eq!((answer.code, answer.body.as_str()), (500, Some(&*expected)));
     }
 }

@@ -1,4 +1,4 @@
-//! What is decided beside the object itself holds when many write at once.
+//! Concurrent writes keep the invariants that involve more than one object: allocations, quotas, namespaces, definitions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,8 +18,8 @@ async fn server() -> Arc<ApiServer> {
     Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"))
 }
 
-/// What comes of so many requests that are made at once.
-async fn together<F, W>(count: usize, request: F) -> Vec<Answer>
+/// Sends `count` requests concurrently and returns their responses.
+async fn concurrently<F, W>(count: usize, request: F) -> Vec<Answer>
 where
     F: Fn(usize) -> W,
     W: Future<Output = Answer> + Send + 'static,
@@ -47,10 +47,10 @@ fn service(name: &str, spec: Json) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn each_of_two_hundred_services_has_an_address_and_a_port_of_its_own() {
+async fn concurrent_services_get_distinct_addresses_and_ports() {
     let server = server().await;
     let make = |number| post(server.clone(), SERVICES, service(&format!("s{number}"), json!({})));
-    let answers = together(200, make).await;
+    let answers = concurrently(200, make).await;
     assert_eq!(created(&answers), 200);
     let addresses: BTreeSet<_> = answers.iter().map(|answer| answer.body["spec"]["clusterIP"].to_string()).collect();
     let ports: BTreeSet<_> =
@@ -59,18 +59,18 @@ async fn each_of_two_hundred_services_has_an_address_and_a_port_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_address_and_a_port_that_many_ask_for_go_to_one() {
+async fn requested_address_or_port_goes_to_one_service() {
     for spec in [json!({"clusterIP": "10.0.0.77"}), json!({"ports": [{"port": 80, "nodePort": 30777}]})] {
         let server = server().await;
         let make = |number| post(server.clone(), SERVICES, service(&format!("s{number}"), spec.clone()));
-        let answers = together(20, make).await;
+        let answers = concurrently(20, make).await;
         assert_eq!(created(&answers), 1, "{spec}");
         assert!(answers.iter().all(|answer| matches!(answer.code, 201 | 422)), "{spec}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn each_of_eight_concurrent_applies_of_a_new_object_is_merged() {
+async fn concurrent_applies_of_a_new_object_are_merged() {
     const NAMES: usize = 60;
     const APPLIERS: usize = 8;
     let server = server().await;
@@ -84,7 +84,7 @@ async fn each_of_eight_concurrent_applies_of_a_new_object_is_merged() {
             read(send(&server, Method::PATCH, &path, &media, object.to_string()).await).await
         }
     };
-    let answers = together(NAMES * APPLIERS, apply).await;
+    let answers = concurrently(NAMES * APPLIERS, apply).await;
     assert_eq!(created(&answers), NAMES);
     assert!(answers.iter().all(|answer| matches!(answer.code, 200 | 201)), "{answers:?}");
     for item in get(&server, CONFIG_MAPS).await.body["items"].as_array().expect("a list") {
@@ -93,7 +93,7 @@ async fn each_of_eight_concurrent_applies_of_a_new_object_is_merged() {
 }
 
 #[tokio::test]
-async fn an_address_is_free_again_once_its_service_is_gone() {
+async fn address_and_port_are_released_with_their_service() {
     let server = server().await;
     let spec = json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30777}]});
     assert_eq!(post(server.clone(), SERVICES, service("a", spec.clone())).await.code, 201);
@@ -105,7 +105,7 @@ async fn an_address_is_free_again_once_its_service_is_gone() {
 }
 
 #[tokio::test]
-async fn a_service_for_which_there_is_no_address_is_refused() {
+async fn service_is_rejected_when_addresses_are_exhausted() {
     let server = server().await;
     for number in 0..253 {
         let made = post(server.clone(), SERVICES, service(&format!("s{number}"), json!({"type": "ClusterIP"}))).await;
@@ -116,7 +116,7 @@ async fn a_service_for_which_there_is_no_address_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_more_is_made_than_a_quota_allows_and_what_is_not_made_is_not_charged() {
+async fn quota_is_exact_under_concurrent_creates() {
     let server = server().await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     let hard = json!({"count/configmaps": "7"});
@@ -124,9 +124,9 @@ async fn no_more_is_made_than_a_quota_allows_and_what_is_not_made_is_not_charged
     assert_eq!(call(&server, Method::POST, quotas, quota).await.code, 201);
     let status = json!({"status": {"hard": hard, "used": {"count/configmaps": "0"}}});
     assert_eq!(call(&server, Method::PATCH, &format!("{quotas}/q/status"), status).await.code, 200);
-    // Two ask for each name, so that many are refused who were within the quota.
+    // Two requests per name, so that many fail with a conflict although they are within the quota.
     let make = |number| post(server.clone(), CONFIG_MAPS, json!({"metadata": {"name": format!("m{}", number / 2)}}));
-    let answers = together(40, make).await;
+    let answers = concurrently(40, make).await;
     assert_eq!(created(&answers), 7);
     assert!(answers.iter().all(|answer| matches!(answer.code, 201 | 403 | 409)));
     let listed = get(&server, CONFIG_MAPS).await.body["items"].as_array().map(Vec::len);
@@ -135,7 +135,7 @@ async fn no_more_is_made_than_a_quota_allows_and_what_is_not_made_is_not_charged
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_made_in_a_namespace_that_is_gone() {
+async fn no_objects_remain_in_a_deleted_namespace() {
     let server = server().await;
     for round in 0..10 {
         server.load("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}").expect("a namespace");
@@ -149,7 +149,7 @@ async fn nothing_is_made_in_a_namespace_that_is_gone() {
                 }
             }
         };
-        let answers = together(20, request).await;
+        let answers = concurrently(20, request).await;
         assert!(answers.iter().all(|answer| matches!(answer.code, 200 | 201 | 403 | 404)), "{round}: {answers:?}");
         tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
         assert_eq!(get(&server, "/api/v1/namespaces/ns").await.code, 404);
@@ -159,7 +159,7 @@ async fn nothing_is_made_in_a_namespace_that_is_gone() {
 }
 
 #[tokio::test]
-async fn a_body_that_began_under_a_definition_which_is_gone_makes_nothing() {
+async fn requests_begun_under_a_deleted_definition_get_404() {
     let server = server().await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -182,10 +182,10 @@ async fn a_body_that_began_under_a_definition_which_is_gone_makes_nothing() {
             body.len()
         );
         socket.write_all(head.as_bytes()).await.expect("a head");
-        // It is asked for once the path has found its kind.
-        let mut told = [0; 25];
-        socket.read_exact(&mut told).await.expect("an answer");
-        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        // The server sends 100 Continue after it has found the kind.
+        let mut response = [0; 25];
+        socket.read_exact(&mut response).await.expect("an answer");
+        assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");
         socket
     };
     let end = async |mut socket: TcpStream| {
@@ -203,7 +203,7 @@ async fn a_body_that_began_under_a_definition_which_is_gone_makes_nothing() {
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     define().await;
     let answer = end(begun.remove(0)).await;
-    assert!(answer.starts_with("HTTP/1.1 404"), "it is another definition: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 404"), "the new definition is another one: {answer}");
     assert_eq!(get(&server, widgets).await.body["items"], json!([]));
     assert!(end(begin().await).await.starts_with("HTTP/1.1 201"));
 }

@@ -1,4 +1,4 @@
-//! Pods and their RuntimeClass: what it adds to them, and when they are refused for it.
+//! The effects of a RuntimeClass on its pods, and its validation.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -13,7 +13,7 @@ async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     for class in [
         json!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}}}),
-        json!({"metadata": {"name": "elsewhere"}, "handler": "h", "scheduling": {
+        json!({"metadata": {"name": "placed"}, "handler": "h", "scheduling": {
             "nodeSelector": {"a": "1"}, "tolerations": [{"key": "k", "operator": "Exists"}],
         }}),
     ] {
@@ -22,7 +22,7 @@ async fn server() -> ApiServer {
     server
 }
 
-/// Tries a pod of that class, with more in its spec.
+/// Creates a pod of this class as a dry run, with `more` in its spec.
 async fn pod(server: &ApiServer, class: Json, more: Json) -> Answer {
     let mut spec = json!({"containers": [{"name": "c", "image": "x"}], "runtimeClassName": class});
     spec.as_object_mut().expect("a spec").extend(more.as_object().cloned().unwrap_or_default());
@@ -30,26 +30,26 @@ async fn pod(server: &ApiServer, class: Json, more: Json) -> Answer {
 }
 
 #[tokio::test]
-async fn a_class_adds_its_overhead_and_where_it_may_run() {
+async fn runtime_class_adds_overhead_node_selector_and_tolerations() {
     let server = server().await;
     for overhead in [json!({}), json!({"overhead": {"cpu": "0.25"}}), json!({"overhead": {}})] {
         let made = pod(&server, json!("heavy"), overhead).await;
         assert_eq!((made.code, &made.body["spec"]["overhead"]), (201, &json!({"cpu": "250m"})));
     }
     let own = json!({"key": "own", "operator": "Exists"});
-    let made = pod(&server, json!("elsewhere"), json!({"nodeSelector": {"b": "2"}, "tolerations": [own]})).await;
+    let made = pod(&server, json!("placed"), json!({"nodeSelector": {"b": "2"}, "tolerations": [own]})).await;
     assert_eq!(made.body["spec"]["nodeSelector"], json!({"a": "1", "b": "2"}));
     let keys = made.body["spec"]["tolerations"].as_array().into_iter().flatten().map(|toleration| &toleration["key"]);
     let expected = ["own", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "k"];
     assert_eq!(keys.collect::<Vec<_>>(), expected);
     assert_eq!(made.body["spec"]["tolerations"][3], json!({"key": "k", "operator": "Exists"}));
-    let same = pod(&server, json!("elsewhere"), json!({"nodeSelector": {"a": "1"}})).await;
+    let same = pod(&server, json!("placed"), json!({"nodeSelector": {"a": "1"}})).await;
     assert_eq!((same.code, &same.body["spec"]["nodeSelector"]), (201, &json!({"a": "1"})));
     assert_eq!(pod(&server, Json::Null, json!({})).await.code, 201);
 }
 
 #[tokio::test]
-async fn a_pod_that_contradicts_its_class_is_refused() {
+async fn pods_in_conflict_with_their_runtime_class_are_rejected() {
     let server = server().await;
     for (class, more, code, why) in [
         (json!("none"), json!({}), 403, "pods \"p\" is forbidden: pod rejected: RuntimeClass \"none\" not found"),
@@ -68,7 +68,7 @@ async fn a_pod_that_contradicts_its_class_is_refused() {
             "pods \"p\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
         ),
         (
-            json!("elsewhere"),
+            json!("placed"),
             json!({"nodeSelector": {"a": "2"}}),
             403,
             "pods \"p\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[a] = 1; pod.spec.nodeSelector[a] = 2",
@@ -80,7 +80,7 @@ async fn a_pod_that_contradicts_its_class_is_refused() {
 }
 
 #[tokio::test]
-async fn a_class_is_held_to_the_rules_of_the_pods_that_it_goes_into() {
+async fn invalid_runtime_classes_are_rejected() {
     let server = server().await;
     let class = json!({
         "metadata": {"name": "wrong"},
@@ -101,7 +101,7 @@ async fn a_class_is_held_to_the_rules_of_the_pods_that_it_goes_into() {
     let refused = call(&server, Method::POST, CLASSES, class).await;
     assert_eq!(refused.code, 422);
     let causes = refused.body["details"]["causes"].as_array().expect("causes");
-    let told: Vec<_> = causes
+    let found: Vec<_> = causes
         .iter()
         .map(|cause| [&cause["field"], &cause["reason"]].map(|text| text.as_str().unwrap_or_default()))
         .collect();
@@ -121,5 +121,5 @@ async fn a_class_is_held_to_the_rules_of_the_pods_that_it_goes_into() {
         (at(5, ".operator"), "FieldValueInvalid"),
         (at(5, ""), "FieldValueDuplicate"),
     ];
-    assert_eq!(told, expected.each_ref().map(|(field, reason)| [field.as_str(), *reason]));
+    assert_eq!(found, expected.each_ref().map(|(field, reason)| [field.as_str(), *reason]));
 }

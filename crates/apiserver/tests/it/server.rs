@@ -1,4 +1,4 @@
-//! The server as a value: faults, clean-up, tokens, manifests, the end.
+//! The API of the server: faults, garbage collection, tokens, manifests, seeds, shutdown.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn an_answer_can_be_refused_a_number_of_times() {
+async fn fault_rule_applies_a_limited_number_of_times() {
     let server = server().await;
     let (verb, resource) = (Some(RequestVerb::List), Some("configmaps".into()));
     let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
@@ -29,7 +29,7 @@ async fn an_answer_can_be_refused_a_number_of_times() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_leaves_the_write_in_place() {
+async fn lost_answer_fault_keeps_the_write() {
     let server = server().await;
     let lost = Fault::LoseAnswer(Answer::new(500));
     server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(lost) });
@@ -40,7 +40,7 @@ async fn a_lost_answer_leaves_the_write_in_place() {
 }
 
 #[tokio::test]
-async fn dependents_go_with_their_owner_and_namespaces_with_their_content() {
+async fn owners_and_namespaces_are_deleted_with_their_content() {
     let server = server().await;
     let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
@@ -59,7 +59,7 @@ async fn dependents_go_with_their_owner_and_namespaces_with_their_content() {
 }
 
 #[tokio::test]
-async fn a_definition_is_in_force_once_the_server_has_settled() {
+async fn definition_is_served_once_the_server_has_settled() {
     let server = server().await;
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -88,7 +88,7 @@ async fn a_definition_is_in_force_once_the_server_has_settled() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_refused_and_a_user_without_rights_is_forbidden() {
+async fn wrong_token_gets_401_and_missing_rights_get_403() {
     let path = std::env::temp_dir().join(format!("pintle-tokens-{}.csv", std::process::id()));
     std::fs::write(&path, "secret,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
     let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
@@ -100,14 +100,14 @@ async fn a_wrong_token_is_refused_and_a_user_without_rights_is_forbidden() {
         let answer = send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await;
         assert_eq!(answer.status(), code, "{token}");
     }
-    assert_eq!(get(&server, CONFIG_MAPS).await.code, 403, "nobody in particular");
+    assert_eq!(get(&server, CONFIG_MAPS).await.code, 403, "anonymous");
     let token = server.client_config().token.expect("a token of the server's own");
     let bearer = format!("Bearer {}", token.expose());
     assert_eq!(send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await.status(), 200);
 }
 
 #[tokio::test]
-async fn a_busy_port_and_a_missing_file_are_named() {
+async fn start_errors_name_the_port_or_the_file() {
     let server = server().await;
     let port: u16 = server.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     let config = ApiServerConfig { port, ..ApiServerConfig::default() };
@@ -120,7 +120,7 @@ async fn a_busy_port_and_a_missing_file_are_named() {
 }
 
 #[tokio::test]
-async fn a_manifest_at_fault_is_named_with_its_document() {
+async fn load_error_names_the_document_and_the_object() {
     let server = server().await;
     let check = |manifest: &str, expected: [&str; 2]| {
         let error = server.load(manifest).expect_err("a fault").to_string();
@@ -132,7 +132,7 @@ async fn a_manifest_at_fault_is_named_with_its_document() {
 }
 
 #[tokio::test]
-async fn shutting_down_ends_open_watches_and_frees_the_port() {
+async fn shutdown_ends_open_watches_and_frees_the_port() {
     let server = server().await;
     let url = server.url();
     let mut watch = Watch::start(&server, "").await;
@@ -157,7 +157,7 @@ async fn patch_map_key(server: &ApiServer, number: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_and_one_start_time_make_one_server() {
+async fn same_seed_and_start_time_give_identical_servers() {
     let file = std::env::temp_dir().join(format!("pintle-seed-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&file, "t,bob,1\n").expect("a file");
     let made = async |seed| {
@@ -173,12 +173,12 @@ async fn one_seed_and_one_start_time_make_one_server() {
     assert_eq!(first, second);
     assert_ne!(first.0, other.0);
     assert_ne!(first.1, other.1);
-    assert_ne!(made(None).await.0, made(None).await.0, "without a seed nobody knows it");
+    assert_ne!(made(None).await.0, made(None).await.0, "random without a seed");
     std::fs::remove_file(file).expect("the file");
 }
 
 #[tokio::test]
-async fn with_a_seed_the_certificates_are_the_same_each_time() {
+async fn certificates_depend_only_on_the_seed() {
     let made = async |seed| {
         let config = ApiServerConfig { seed, tls: true, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
@@ -192,12 +192,12 @@ async fn with_a_seed_the_certificates_are_the_same_each_time() {
     };
     let (first, second, other) = (made(Some(7)).await, made(Some(7)).await, made(Some(8)).await);
     assert_eq!(first, second);
-    assert!(first.0 != other.0 && first.1 != other.1, "each seed has its own");
-    assert_ne!(made(None).await, made(None).await, "without a seed nobody knows them");
+    assert!(first.0 != other.0 && first.1 != other.1, "seeds give different certificates");
+    assert_ne!(made(None).await, made(None).await, "random without a seed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_rule_counts_for_itself_in_its_window_of_time() {
+async fn fault_rules_have_time_windows_and_separate_counters() {
     let server = server().await;
     let rule = |code: u16, from: u64, until: Option<u64>| Rule {
         resource: Some("configmaps".into()),
@@ -219,8 +219,8 @@ async fn each_rule_counts_for_itself_in_its_window_of_time() {
 }
 
 #[tokio::test]
-async fn what_a_rule_strikes_does_not_hang_on_the_rules_beside_it() {
-    let struck = async |other: bool| {
+async fn probability_of_a_fault_rule_is_independent_of_others() {
+    let codes = async |other: bool| {
         let server =
             ApiServer::start(ApiServerConfig { seed: Some(7), ..ApiServerConfig::default() }).await.expect("a server");
         let half = |resource: &str| Rule {
@@ -240,13 +240,13 @@ async fn what_a_rule_strikes_does_not_hang_on_the_rules_beside_it() {
         }
         codes
     };
-    let alone = struck(false).await;
+    let alone = codes(false).await;
     assert!(alone.contains(&503) && alone.contains(&200), "{alone:?}");
-    assert_eq!(alone, struck(true).await);
+    assert_eq!(alone, codes(true).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
+async fn stale_fault_affects_reads_that_allow_old_state() {
     let server = server().await;
     let then = create_map(&server, "old", json!({})).await;
     let now = create_map(&server, "new", json!({})).await;
@@ -261,11 +261,15 @@ async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
     };
     assert_eq!(names("resourceVersion=0").await, ("old".to_owned(), then.to_string()));
     assert_eq!(names(&format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")).await.0, "old");
-    assert_eq!(names("").await, ("new old".to_owned(), later.to_string()), "who wants the newest gets that");
+    assert_eq!(names("").await, ("new old".to_owned(), later.to_string()), "a read of the latest version is not stale");
     assert_eq!(server.faults().hits_of(stale), 2);
     let old = get(&server, &format!("{CONFIG_MAPS}/old?resourceVersion=0")).await.body;
     assert_eq!((version(&old), &old["data"]["k"]), (then, &json!("v")));
-    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new?resourceVersion=0")).await.code, 404, "it is not there yet");
+    assert_eq!(
+        get(&server, &format!("{CONFIG_MAPS}/new?resourceVersion=0")).await.code,
+        404,
+        "not created yet in the stale view"
+    );
     let refused = get(&server, &format!("{CONFIG_MAPS}?resourceVersion={now}&resourceVersionMatch=NotOlderThan")).await;
     assert_eq!(
         (refused.code, &refused.body["details"]["causes"][0]["reason"]),
@@ -276,7 +280,7 @@ async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
 }
 
 #[tokio::test]
-async fn a_watch_of_a_scale_in_the_old_spelling_writes_nothing() {
+async fn deprecated_watch_path_of_a_scale_writes_nothing() {
     let server = server().await;
     let pod = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
     let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": pod});
@@ -290,9 +294,9 @@ async fn a_watch_of_a_scale_in_the_old_spelling_writes_nothing() {
     assert_eq!(get(&server, &format!("{deployments}/a/scale")).await.body["spec"]["replicas"], 1);
 }
 
-/// As a kube-apiserver answers each.
+/// The responses match kube-apiserver.
 #[tokio::test]
-async fn a_watch_has_no_way_to_what_is_not_watched() {
+async fn watching_unwatchable_resources_is_rejected() {
     let server = server().await;
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
         "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}}});
@@ -335,9 +339,9 @@ async fn a_watch_has_no_way_to_what_is_not_watched() {
     assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
 }
 
-/// As a kube-apiserver has it, which keeps it as a number.
+/// Matches kube-apiserver, which converts the annotation to a number.
 #[tokio::test]
-async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
+async fn daemon_set_template_generation_is_counted_as_in_go() {
     const ANNOTATION: &str = "deprecated.daemonset.template.generation";
     let server = server().await;
     let path = "/apis/apps/v1/namespaces/default/daemonsets";
@@ -349,9 +353,9 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
         metadata["name"] = name.into();
         call(&server, Method::POST, path, json!({"metadata": metadata, "spec": spec})).await
     };
-    let said = |object: &Json| object["metadata"]["annotations"][ANNOTATION].clone();
+    let stored_generation = |object: &Json| object["metadata"]["annotations"][ANNOTATION].clone();
     for (name, sent, stored) in [("a", "5", "5"), ("b", "0", "1"), ("c", "-3", "1"), ("d", "+7", "7")] {
-        assert_eq!(said(&made(name, sent).await.body), stored, "{sent}");
+        assert_eq!(stored_generation(&made(name, sent).await.body), stored, "{sent}");
     }
     for (sent, why) in [("x", "invalid syntax"), ("", "invalid syntax"), ("9223372036854775808", "value out of range")]
     {
@@ -361,7 +365,7 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // To read a body is to convert it; what a strategic patch or an apply makes is converted later.
+    // The conversion is part of decoding. The result of a strategic patch or an apply is converted later.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();
@@ -376,20 +380,20 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
         let (media, path) = (format!("application/{media}"), format!("{path}/{at}?fieldManager=m&force=true"));
         let path = if media.contains("apply") { path } else { path.replace("&force=true", "") };
         let refused = read(send(&server, Method::PATCH, &path, &[("content-type", &media)], body).await).await;
-        let told = refused.body["message"].as_str().expect("a message");
-        assert_eq!((refused.code, told.starts_with(begins), told.ends_with(why)), (code, true, true), "{path}: {told}");
+        let text = refused.body["message"].as_str().expect("a message");
+        assert_eq!((refused.code, text.starts_with(begins), text.ends_with(why)), (code, true, true), "{path}: {text}");
     }
     let most = i64::MAX.to_string();
     let patch = async |path: &str, patch: Json| call(&server, Method::PATCH, path, patch).await;
     for path in [format!("{path}/a/status"), format!("{path}/a")] {
         for metadata in [generation(&most), json!({"annotations": null})] {
             let patched = patch(&path, json!({"metadata": metadata})).await;
-            assert_eq!((patched.code, said(&patched.body)), (200, "5".into()), "{path}");
+            assert_eq!((patched.code, stored_generation(&patched.body)), (200, "5".into()), "{path}");
         }
     }
     let other = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
-    assert_eq!(said(&patch(&format!("{path}/a"), other.clone()).await.body), "6");
-    assert_eq!(said(&made("last", &most).await.body), most.as_str());
+    assert_eq!(stored_generation(&patch(&format!("{path}/a"), other.clone()).await.body), "6");
+    assert_eq!(stored_generation(&made("last", &most).await.body), most.as_str());
     let refused = patch(&format!("{path}/last"), other).await;
     let field = "spec.templateGeneration: Invalid value: -9223372036854775808: must";
     let why = format!(
@@ -399,10 +403,10 @@ async fn the_generation_of_a_daemon_sets_template_is_counted_as_go_does() {
 }
 
 #[tokio::test]
-async fn a_generation_that_is_as_large_as_can_be_is_counted_on_as_go_does() {
+async fn maximum_generation_wraps_around_as_in_go() {
     let server = server().await;
     let metadata = json!({"name": "a", "generation": i64::MAX, "finalizers": ["example.com/a"]});
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": metadata})).await.code, 201);
-    let gone = delete(&server, &format!("{CONFIG_MAPS}/a")).await;
-    assert_eq!((gone.code, &gone.body["metadata"]["generation"]), (200, &json!(i64::MIN)));
+    let deleted = delete(&server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!((deleted.code, &deleted.body["metadata"]["generation"]), (200, &json!(i64::MIN)));
 }

@@ -1,4 +1,4 @@
-//! What becomes of a Service when it changes.
+//! Ports, addresses and policies of Services that are created and updated.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Creates a Service of this spec, with one port unless it says otherwise.
+/// Creates a Service with this spec, by default with one port.
 async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     spec.set_default("ports", json!([{"port": 80}]));
     let made = call(server, Method::POST, SERVICES, json!({"metadata": {"name": name}, "spec": spec})).await;
@@ -20,7 +20,7 @@ async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     made.body
 }
 
-/// Puts a Service in place of what it was.
+/// Replaces a Service.
 async fn put(server: &ApiServer, service: &Json) -> Answer {
     let name = service["metadata"]["name"].as_str().expect("a name");
     call(server, Method::PUT, &format!("{SERVICES}/{name}"), service.clone()).await
@@ -31,7 +31,7 @@ fn node_ports(service: &Json) -> Vec<Json> {
 }
 
 #[tokio::test]
-async fn a_balanced_service_gives_the_ports_of_the_nodes_up_that_it_no_longer_wants() {
+async fn load_balancer_service_releases_unwanted_node_ports() {
     let server = server().await;
     let mut service = create(&server, "a", json!({"type": "LoadBalancer"})).await;
     assert_ne!(node_ports(&service), [Json::Null]);
@@ -41,12 +41,12 @@ async fn a_balanced_service_gives_the_ports_of_the_nodes_up_that_it_no_longer_wa
 }
 
 #[tokio::test]
-async fn a_port_keeps_that_of_the_nodes_by_its_name() {
+async fn node_ports_follow_the_port_name_on_update() {
     let server = server().await;
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
     let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
     let before = node_ports(&service);
-    // Other ports of the same names, in another order; and one that takes over what was another's.
+    // First other ports with the same names in another order, then a port that takes over another port's node port.
     service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
     let after = put(&server, &service).await.body;
     assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);
@@ -58,7 +58,7 @@ async fn a_port_keeps_that_of_the_nodes_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_a_service_has_no_more_use_for_goes_unless_it_is_changed() {
+async fn fields_that_no_longer_apply_are_dropped_unless_changed() {
     let server = server().await;
     let mut service = create(&server, "a", json!({"externalIPs": ["1.2.3.4"]})).await;
     assert_eq!(service["spec"]["externalTrafficPolicy"], "Cluster");
@@ -78,7 +78,7 @@ async fn what_a_service_has_no_more_use_for_goes_unless_it_is_changed() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_a_name_elsewhere_has_no_internal_policy() {
+async fn external_name_services_have_no_internal_traffic_policy() {
     let server = server().await;
     let external = json!({"type": "ExternalName", "externalName": "x.y", "internalTrafficPolicy": "Cluster"});
     assert_eq!(create(&server, "a", external).await["spec"]["internalTrafficPolicy"], Json::Null);
@@ -91,7 +91,7 @@ async fn a_service_that_is_a_name_elsewhere_has_no_internal_policy() {
 }
 
 #[tokio::test]
-async fn the_addresses_in_the_cluster_go_with_the_first_of_them() {
+async fn inconsistent_cluster_ip_changes_are_rejected() {
     let server = server().await;
     let service = create(&server, "a", json!({"clusterIP": "10.0.0.77"})).await;
     let refused = "spec.clusterIPs";
@@ -116,14 +116,14 @@ async fn the_addresses_in_the_cluster_go_with_the_first_of_them() {
 }
 
 #[tokio::test]
-async fn a_balancer_with_local_traffic_has_a_health_check_port_for_as_long_as_it_needs_one() {
+async fn local_load_balancers_keep_their_health_check_port() {
     let server = server().await;
     let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
     let service = create(&server, "a", local.clone()).await;
     let port = service.integer("/spec/healthCheckNodePort").expect("a port");
     assert!((30000..=32767).contains(&port) && !node_ports(&service).contains(&port.into()), "{port}");
 
-    // Another Service cannot have it.
+    // Another Service cannot get the same port.
     let mut taken = local.clone();
     taken.set("healthCheckNodePort", port);
     taken.set("ports", json!([{"port": 80}]));
@@ -132,7 +132,7 @@ async fn a_balancer_with_local_traffic_has_a_health_check_port_for_as_long_as_it
     assert_eq!(refused.code, 500);
     assert!(refused.body.text("/message").contains(&why), "{:?}", refused.body);
 
-    // An update that leaves it out keeps it; one that changes it is refused.
+    // An update that omits the port keeps it. An update that changes it is rejected.
     let mut same = service.clone();
     same["spec"].unset("healthCheckNodePort");
     assert_eq!(put(&server, &same).await.body.integer("/spec/healthCheckNodePort"), Some(port));
@@ -147,7 +147,7 @@ async fn a_balancer_with_local_traffic_has_a_health_check_port_for_as_long_as_it
 }
 
 #[tokio::test]
-async fn families_and_addresses_of_a_service_fit_a_cluster_of_ipv4() {
+async fn ip_families_and_addresses_must_match_an_ipv4_cluster() {
     let server = server().await;
     let post = async |spec: Json| {
         let mut service = json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}});
@@ -164,7 +164,7 @@ async fn families_and_addresses_of_a_service_fit_a_cluster_of_ipv4() {
             json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
             vec!["spec.ipFamilyPolicy", "spec.ipFamilies[0]"],
         ),
-        // Nothing else is told of a Service whose families or addresses are wrong.
+        // If families or addresses are invalid, no other errors are reported.
         (json!({"ipFamilyPolicy": "RequireDualStack", "sessionAffinity": "x"}), vec!["spec.ipFamilyPolicy"]),
         (json!({"clusterIP": "1.2.3.4", "ports": []}), vec!["spec.clusterIPs"]),
         (json!({"clusterIP": "10.0.0.0"}), vec!["spec.clusterIPs"]),
@@ -178,7 +178,7 @@ async fn families_and_addresses_of_a_service_fit_a_cluster_of_ipv4() {
         let causes = answer.body.list("/details/causes").map(|cause| cause.text("/field"));
         assert_eq!((answer.code, causes.collect()), (422, fields), "{spec}: {:?}", answer.body);
     }
-    // Without addresses and a selector, a Service may be of any family.
+    // Headless Services without a selector may have any family.
     for (spec, families, policy) in [
         (json!({}), json!(["IPv4", "IPv6"]), "RequireDualStack"),
         (json!({"ipFamilies": ["IPv6"]}), json!(["IPv6", "IPv4"]), "RequireDualStack"),
@@ -197,7 +197,7 @@ async fn families_and_addresses_of_a_service_fit_a_cluster_of_ipv4() {
 }
 
 #[tokio::test]
-async fn protocols_of_one_port_share_that_of_the_nodes_and_other_ports_do_not() {
+async fn protocols_of_the_same_port_share_a_node_port() {
     let server = server().await;
     let ports =
         json!([{"name": "a", "port": 80}, {"name": "b", "port": 80, "protocol": "UDP"}, {"name": "c", "port": 81}]);

@@ -1,4 +1,4 @@
-//! All that a server holds, taken and put back.
+//! Snapshots of a server: taking, restoring and parsing them.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig, InvalidSnapshot, ServerSnapshot};
@@ -17,11 +17,11 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_server_becomes_again_what_it_was() {
+async fn restore_brings_back_the_objects_of_the_snapshot() {
     let server = server().await;
     create_map(&server, "kept", json!({})).await;
     create_map(&server, "changed", json!({})).await;
-    let gone = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
+    let original = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
     let snapshot = server.snapshot();
     assert_eq!(snapshot.resource_version(), server.resource_version());
     let mut watch = Watch::start(&server, &format!("resourceVersion={}", snapshot.resource_version())).await;
@@ -30,21 +30,21 @@ async fn a_server_becomes_again_what_it_was() {
     create_map(&server, "new", json!({})).await;
     let before = server.resource_version();
     assert_eq!(server.restore(&snapshot), 3, "two deletions and a creation");
-    assert!(server.resource_version() > before, "versions do not go back");
+    assert!(server.resource_version() > before, "resource versions do not decrease");
     assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new")).await.code, 404);
     let back = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
-    assert_eq!((&back["data"], &back["metadata"]["uid"]), (&json!({"k": "v"}), &gone["metadata"]["uid"]));
+    assert_eq!((&back["data"], &back["metadata"]["uid"]), (&json!({"k": "v"}), &original["metadata"]["uid"]));
     assert!(version(&back) > before);
-    assert_eq!(server.restore(&snapshot), 0, "it is as the snapshot has it, but for versions");
+    assert_eq!(server.restore(&snapshot), 0, "only resource versions differ from the snapshot");
 
     for expected in ["MODIFIED changed", "ADDED new", "DELETED changed", "DELETED new", "ADDED changed"] {
-        let told = watch.told().await;
-        assert!(told.starts_with(expected), "{expected}: {told}");
+        let event = watch.next_event().await;
+        assert!(event.starts_with(expected), "{expected}: {event}");
     }
 }
 
 #[tokio::test]
-async fn a_snapshot_goes_through_a_text_to_another_server() {
+async fn snapshot_text_restores_on_another_server() {
     let first = server().await;
     first.load(DEFINITION).expect("a definition");
     first.settle().await;
@@ -64,14 +64,14 @@ async fn a_snapshot_goes_through_a_text_to_another_server() {
     let widget = get(&second, &format!("{WIDGETS}/w")).await;
     assert_eq!((widget.code, &widget.body["spec"]), (200, &json!({"size": 3})));
     assert_eq!(get(&second, "/api/v1/namespaces/default").await.body["metadata"]["uid"], uid);
-    // The Service of the server itself is behind where this one listens.
+    // The endpoints of the Service `kubernetes` have the port of this server.
     let slice = get(&second, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").await.body;
     let port: u64 = second.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     assert_eq!(slice["ports"][0]["port"], port);
 }
 
 #[tokio::test]
-async fn definitions_come_and_go_with_a_snapshot() {
+async fn restore_adds_and_removes_definitions() {
     let server = server().await;
     let without = server.snapshot();
     server.load(DEFINITION).expect("a definition");
@@ -86,7 +86,7 @@ async fn definitions_come_and_go_with_a_snapshot() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_told_by_its_line() {
+fn invalid_snapshot_error_names_the_line() {
     let object = r#"{"resource":"configmaps","key":"default/a","apiVersion":"v1","object":{"metadata":{"name":"a"}}}"#;
     for (text, expected) in [
         (String::new(), Err(1)),

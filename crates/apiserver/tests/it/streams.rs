@@ -1,4 +1,4 @@
-//! What only a kubelet serves, on a server that has none.
+//! Logs, exec, attach and port forwarding, on a server without kubelets.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -7,7 +7,7 @@ use pintle_json::{Json, json};
 use crate::support::*;
 
 #[tokio::test]
-async fn streams_of_a_pod_fail_at_the_first_thing_that_is_not_there() {
+async fn stream_errors_name_the_first_missing_part() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let pods = "/api/v1/namespaces/default/pods";
     let containers = |names: &[&str]| names.iter().map(|name| json!({"name": name, "image": "x"})).collect::<Json>();
@@ -41,7 +41,7 @@ async fn streams_of_a_pod_fail_at_the_first_thing_that_is_not_there() {
         (Method::DELETE, "free/exec", 405, "the server does not allow this method on the requested resource"),
     ] {
         let answer = call(&server, method.clone(), &format!("{pods}/{path}"), Json::Null).await;
-        let told = answer.body["message"].as_str().unwrap_or_default();
-        assert_eq!((answer.code, told), (code, message), "{method} {path}");
+        let found = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!((answer.code, found), (code, message), "{method} {path}");
     }
 }

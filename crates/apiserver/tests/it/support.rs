@@ -1,4 +1,4 @@
-//! A small HTTP client: one connection a request, so that each test sees the server alone.
+//! A small HTTP client that opens a connection for each request, so that no state of a client library affects the tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// The timeout of tests. It is longer than any of them takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The time of processors that such a clock counts.
-pub(crate) fn spent(clock: ClockId) -> Duration {
+/// Returns the CPU time of a clock.
+pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }
 
-/// How long processors have worked for other threads than this.
-pub(crate) fn elsewhere() -> Duration {
-    spent(ClockId::ProcessCPUTime).saturating_sub(spent(ClockId::ThreadCPUTime))
+/// Returns the CPU time of all threads of this process except the current one.
+pub(crate) fn cpu_time_of_other_threads() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
 }
 
-/// An answer that has been read in full.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     pub(crate) body: Json,
 }
 
-/// Sends a request and reads the head of its answer.
+/// Sends a request and returns its response, whose body is still to be read.
 pub(crate) async fn send(
     server: &ApiServer,
     method: Method,
@@ -60,7 +60,7 @@ pub(crate) async fn send(
     sender.send_request(request).await.expect("an answer")
 }
 
-/// Sends a request and reads its whole answer; a text is a JSON string.
+/// Sends a request and reads the whole response. A body that is not JSON becomes a JSON string.
 pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Json) -> Answer {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { String::new() } else { body.to_string() };
@@ -68,7 +68,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// TLS on a connection, with a server whom this CA knows.
+/// Establishes TLS on a connection to a server whose certificate this CA signed.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -79,7 +79,7 @@ pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStrea
     TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("TLS")
 }
 
-/// Reads an answer in full.
+/// Reads a response to its end.
 pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     let (head, body) = response.into_parts();
     let bytes = body.collect().await.expect("a whole body").to_bytes();
@@ -97,7 +97,7 @@ pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Creates a config map and answers its version.
+/// Creates a config map and returns its resourceVersion.
 pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -105,14 +105,14 @@ pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> 
     version(&answer.body)
 }
 
-/// Merges a patch into a config map and answers its version.
+/// Merge-patches a config map and returns its resourceVersion.
 pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Json) -> u64 {
     let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
     version(&answer.body)
 }
 
-/// The version that an object carries.
+/// Returns the resourceVersion of an object.
 pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
@@ -123,13 +123,13 @@ pub(crate) struct Watch<B = Incoming> {
     rest: Vec<u8>,
 }
 
-/// How a watch goes on.
+/// The next step of a watch.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Event(Json),
-    /// The stream ended as it should.
+    /// The stream ended normally.
     End,
-    /// The connection broke.
+    /// The stream ended with an error.
     Broken,
 }
 
@@ -138,7 +138,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// The same by a client with that `User-Agent`.
+    /// As [`Self::start`], with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
@@ -148,7 +148,7 @@ impl Watch {
 }
 
 impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
-    /// The watch that this answer is.
+    /// Reads the watch from this response.
     pub(crate) fn of(response: Response<B>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }
@@ -167,8 +167,8 @@ impl<B: Body<Data = Bytes, Error: Debug> + Unpin> Watch<B> {
         }
     }
 
-    /// The next event as `TYPE name version`.
-    pub(crate) async fn told(&mut self) -> String {
+    /// Returns the next event as `TYPE name version`.
+    pub(crate) async fn next_event(&mut self) -> String {
         match self.next().await {
             Next::Event(event) => {
                 let object = &event["object"];

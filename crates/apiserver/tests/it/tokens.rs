@@ -1,4 +1,4 @@
-//! The tokens of service accounts: for whom, for how long, and bound to what.
+//! Service account tokens: claims, audiences, expiry and bound objects.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use pintle_apiserver::{ApiServer, ApiServerConfig, ServerSnapshot};
 use pintle_json::{Json, json};
 use tower_service::Service;
 
-use crate::identity::{ask, server, server_with, who_am_i};
+use crate::identity::{send_as, server, server_with, who_am_i};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const OWN: &str = "https://kubernetes.default.svc";
 
 async fn make(server: &ApiServer, path: &str, object: Json) -> Json {
-    let made = ask(server, "root", Method::POST, path, &[], object).await;
+    let made = send_as(server, "root", Method::POST, path, &[], object).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     made.body
 }
@@ -26,32 +26,32 @@ async fn account(server: &ApiServer) {
     make(server, ACCOUNTS, json!({"metadata": {"name": "a"}})).await;
 }
 
-/// A token of the account `a`.
+/// Requests a token for the account `a`.
 async fn token(server: &ApiServer, spec: Json) -> String {
     let made = make(server, &format!("{ACCOUNTS}/a/token"), json!({ "spec": spec })).await;
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// What a review says of a token, for these audiences.
+/// Returns the status of a token review for these audiences.
 async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
-    ask(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
+    send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Whether a token is taken, by requests and reviews alike.
-async fn holds(server: &ApiServer, token: &str) -> bool {
+/// Whether a token is accepted. Asserts that requests and reviews agree.
+async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
-    let asked = who_am_i(server, token, &[]).await;
-    assert_eq!(asked.code == 201, reviewed["authenticated"] == true, "{reviewed} {:?}", asked.body);
-    if asked.code != 201 {
-        assert_eq!((asked.code, &reviewed["user"]), (401, &json!({})), "{reviewed}");
+    let answer = who_am_i(server, token, &[]).await;
+    assert_eq!(answer.code == 201, reviewed["authenticated"] == true, "{reviewed} {:?}", answer.body);
+    if answer.code != 201 {
+        assert_eq!((answer.code, &reviewed["user"]), (401, &json!({})), "{reviewed}");
     }
-    asked.code == 201
+    answer.code == 201
 }
 
 #[tokio::test]
-async fn a_token_says_who_it_is_for_whom_and_how_long() {
+async fn token_claims_have_subject_audiences_and_expiry() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600, "audiences": [OWN, "vault"]})).await;
@@ -68,66 +68,66 @@ async fn a_token_says_who_it_is_for_whom_and_how_long() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_its_audience_alone() {
+async fn token_is_valid_only_for_its_audiences() {
     let server = server().await;
     account(&server).await;
     let foreign = token(&server, json!({"audiences": ["vault"]})).await;
-    assert!(!holds(&server, &foreign).await);
+    assert!(!is_valid(&server, &foreign).await);
     assert_eq!(review(&server, &foreign, &["vault", "x"]).await["audiences"], json!(["vault"]));
     assert_eq!(
         review(&server, &foreign, &["x"]).await["error"],
         r#"[invalid bearer token, token audiences ["vault"] is invalid for the target audiences ["x"]]"#
     );
     let own = token(&server, json!({})).await;
-    assert!(holds(&server, &own).await);
+    assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // Those of the token file are for the server.
+    // Tokens of the token file have the server as their audience.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }
 
 #[tokio::test]
-async fn a_token_ends_with_its_time() {
+async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
     // Clocks may disagree by a minute.
     server.set_clock_ahead(Duration::from_secs(630));
-    assert!(holds(&server, &token).await);
+    assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
-    assert!(!holds(&server, &token).await);
+    assert!(!is_valid(&server, &token).await);
     let error = &review(&server, &token, &[]).await["error"];
     assert_eq!(error, "[invalid bearer token, service account token has expired]");
 }
 
 #[tokio::test]
-async fn a_token_dies_with_its_account_and_a_new_one_of_the_name_has_no_part_in_it() {
+async fn token_stays_invalid_when_its_account_is_recreated() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({})).await;
-    assert!(holds(&server, &token).await);
-    ask(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Json::Null).await;
-    assert!(!holds(&server, &token).await);
+    assert!(is_valid(&server, &token).await);
+    send_as(&server, "root", Method::DELETE, &format!("{ACCOUNTS}/a"), &[], Json::Null).await;
+    assert!(!is_valid(&server, &token).await);
     account(&server).await;
-    assert!(!holds(&server, &token).await);
+    assert!(!is_valid(&server, &token).await);
 }
 
 #[tokio::test]
-async fn a_token_dies_with_its_namespace() {
+async fn token_is_invalid_once_its_namespace_is_deleted() {
     let server = server().await;
     make(&server, "/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await;
     let accounts = "/api/v1/namespaces/n/serviceaccounts";
     make(&server, accounts, json!({"metadata": {"name": "a"}})).await;
     let made = make(&server, &format!("{accounts}/a/token"), json!({})).await;
     let token = made["status"]["token"].as_str().expect("a token");
-    assert!(holds(&server, token).await);
-    ask(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Json::Null).await;
+    assert!(is_valid(&server, token).await);
+    send_as(&server, "root", Method::DELETE, "/api/v1/namespaces/n", &[], Json::Null).await;
     server.settle().await;
-    assert!(!holds(&server, token).await);
+    assert!(!is_valid(&server, token).await);
 }
 
 #[tokio::test]
-async fn a_token_dies_with_the_object_that_it_is_bound_to() {
+async fn token_is_invalid_once_its_bound_object_is_deleted() {
     let server = server().await;
     account(&server).await;
     let pod = json!({"serviceAccountName": "a", "containers": [{"name": "c", "image": "x"}]});
@@ -139,16 +139,16 @@ async fn a_token_dies_with_the_object_that_it_is_bound_to() {
         make(&server, path, object.clone()).await;
         let bound = json!({"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "x"}});
         let token = token(&server, bound).await;
-        assert!(holds(&server, &token).await, "{kind}");
-        ask(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Json::Null).await;
-        assert!(!holds(&server, &token).await, "{kind}");
+        assert!(is_valid(&server, &token).await, "{kind}");
+        send_as(&server, "root", Method::DELETE, &format!("{path}/x?gracePeriodSeconds=0"), &[], Json::Null).await;
+        assert!(!is_valid(&server, &token).await, "{kind}");
         make(&server, path, object).await;
-        assert!(!holds(&server, &token).await, "a new {kind} of the name");
+        assert!(!is_valid(&server, &token).await, "a new {kind} of the name");
     }
 }
 
 #[tokio::test]
-async fn a_token_is_bound_to_what_it_names_and_nothing_else() {
+async fn token_requests_with_wrong_references_are_rejected() {
     let server = server().await;
     account(&server).await;
     make(&server, "/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "x"}})).await;
@@ -160,21 +160,21 @@ async fn a_token_is_bound_to_what_it_names_and_nothing_else() {
         (json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}), 400),
     ] {
         let body = json!({"spec": {"boundObjectRef": reference}});
-        assert_eq!(ask(&server, "root", Method::POST, &path, &[], body).await.code, code, "{reference}");
+        assert_eq!(send_as(&server, "root", Method::POST, &path, &[], body).await.code, code, "{reference}");
     }
     for metadata in [json!({"name": "b"}), json!({"namespace": "kube-system"}), json!({"uid": "0"})] {
-        let answer = ask(&server, "root", Method::POST, &path, &[], json!({"metadata": metadata})).await;
+        let answer = send_as(&server, "root", Method::POST, &path, &[], json!({"metadata": metadata})).await;
         assert!(matches!(answer.code, 400 | 409 | 422), "{metadata}: {:?}", answer.body);
     }
 }
 
 #[tokio::test]
-async fn a_token_that_this_server_did_not_sign_is_nobodys() {
+async fn forged_tokens_are_rejected() {
     let (server, other) = (server().await, crate::identity::server().await);
     account(&server).await;
     account(&other).await;
     let ours = token(&server, json!({})).await;
-    assert!(holds(&server, &ours).await && !holds(&other, &ours).await);
+    assert!(is_valid(&server, &ours).await && !is_valid(&other, &ours).await);
     let [header, claims, signature] = ours.split('.').collect::<Vec<_>>()[..] else { panic!("three parts: {ours}") };
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(claims).expect("base64")).expect("a text");
     let promoted = URL_SAFE_NO_PAD.encode(text.replace("default:a", "default:b"));
@@ -191,12 +191,12 @@ async fn a_token_that_this_server_did_not_sign_is_nobodys() {
         "..".to_owned(),
         "not.a.token".to_owned(),
     ] {
-        assert!(!holds(&server, &token).await, "{token}");
+        assert!(!is_valid(&server, &token).await, "{token}");
     }
 }
 
 #[tokio::test]
-async fn a_review_knows_accounts_where_everybody_is_an_administrator() {
+async fn review_verifies_tokens_when_authorization_is_off() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     account(&server).await;
     let token = token(&server, json!({})).await;
@@ -205,12 +205,12 @@ async fn a_review_knows_accounts_where_everybody_is_an_administrator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_seed_tokens_are_the_same_each_time_and_a_snapshot_keeps_their_key() {
+async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let start_time = Some(std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // Without sockets, for which a paused clock does not wait.
+        // In process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");
@@ -225,12 +225,12 @@ async fn with_a_seed_tokens_are_the_same_each_time_and_a_snapshot_keeps_their_ke
     let (first, server) = made(Some(1)).await;
     assert_eq!(first, made(Some(1)).await.0);
     assert_ne!(first, made(Some(2)).await.0);
-    assert_ne!(made(None).await.0, made(None).await.0, "without a seed nobody knows it");
+    assert_ne!(made(None).await.0, made(None).await.0, "random without a seed");
     let snapshot = server.snapshot();
     assert!(!format!("{snapshot:?}").contains("key"), "{snapshot:?}");
     let snapshot = ServerSnapshot::parse(&snapshot.to_text()).expect("a snapshot");
     let other = seeded(None).await;
-    assert!(!holds(&other, &first).await);
+    assert!(!is_valid(&other, &first).await);
     other.restore(&snapshot);
-    assert!(holds(&other, &first).await);
+    assert!(is_valid(&other, &first).await);
 }

@@ -1,4 +1,4 @@
-//! What is taken and has no effect is never silent, and what has its effect brings no such warning.
+//! Objects that are accepted but have no effect cause a warning. Objects that have their effect cause none.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// What the page of the conformance names.
+// The names on the conformance page.
 const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
 const POLICIES: &str = "ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings";
 const RULES: &str = "x-kubernetes-validations in the schemas of custom resources";
@@ -21,14 +21,14 @@ const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is bu
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object; what of the page the warnings of the answer are about.
+/// Creates an object. Returns the names on the conformance page that the warnings of the response are about.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);
     let warnings = made.headers.get_all("warning").iter().map(|value| value.to_str().unwrap_or_default());
     let about = |text: &str| {
         let known = ApiServer::WITHOUT_EFFECT.iter().find(|(_, why)| text.contains(why)).map(|(what, _)| *what);
-        assert!(known.is_some() || !text.contains("has no effect"), "the page lacks this: {text}");
+        assert!(known.is_some() || !text.contains("has no effect"), "not on the page: {text}");
         known
     };
     warnings.filter_map(about).collect()
@@ -48,7 +48,7 @@ fn webhook(group: &str) -> Json {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Of gadgets, with a rule about their `spec`, and a webhook that converts them.
+/// Returns a definition of gadgets with a CEL rule for `spec` and a conversion webhook.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});
@@ -76,7 +76,7 @@ fn gadget(name: &str, more: Json) -> Json {
 }
 
 #[tokio::test]
-async fn all_that_the_page_names_is_warned_of_where_it_would_have_an_effect_elsewhere() {
+async fn every_unsupported_feature_causes_a_warning_when_used() {
     let server = server().await;
     let admission = "/apis/admissionregistration.k8s.io/v1";
     let rules = |group: &str| json!([{"operations": ["CREATE"], "apiGroups": [group], "apiVersions": ["v1"], "resources": ["*"]}]);
@@ -187,5 +187,5 @@ async fn all_that_the_page_names_is_warned_of_where_it_would_have_an_effect_else
         seen.extend(expected);
         tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     }
-    assert_eq!(seen, ApiServer::WITHOUT_EFFECT.iter().map(|(what, _)| *what).collect(), "each row of the page");
+    assert_eq!(seen, ApiServer::WITHOUT_EFFECT.iter().map(|(what, _)| *what).collect(), "all rows of the page");
 }

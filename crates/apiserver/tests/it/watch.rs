@@ -1,4 +1,4 @@
-//! Watches over real HTTP: what each event means, and how a watch ends.
+//! Watches over HTTP: events, bookmarks, selectors, faults, and the end of a watch.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_lists_version_sees_every_later_change_once() {
+async fn watch_from_list_version_gets_each_change_once() {
     let server = server().await;
     create_map(&server, "before", json!({})).await;
     let listed = version(&get(&server, CONFIG_MAPS).await.body);
@@ -24,19 +24,19 @@ async fn a_watch_from_a_lists_version_sees_every_later_change_once() {
     let created = create_map(&server, "a", json!({})).await;
     let updated = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
     delete(&server, &format!("{CONFIG_MAPS}/a")).await;
-    assert_eq!(watch.told().await, format!("ADDED a {created}"));
-    assert_eq!(watch.told().await, format!("MODIFIED a {updated}"));
-    assert_eq!(watch.told().await, format!("DELETED a {}", updated + 1));
+    assert_eq!(watch.next_event().await, format!("ADDED a {created}"));
+    assert_eq!(watch.next_event().await, format!("MODIFIED a {updated}"));
+    assert_eq!(watch.next_event().await, format!("DELETED a {}", updated + 1));
 }
 
 #[tokio::test]
-async fn leaving_the_selection_is_a_deletion_of_the_old_content_at_the_new_version() {
+async fn leaving_the_selection_is_a_deleted_event() {
     let server = server().await;
     let mut watch = Watch::start(&server, "labelSelector=app%3Dx").await;
     create_map(&server, "a", json!({"app": "y"})).await;
     let entered = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "x"}}})).await;
     let left = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "z"}}})).await;
-    assert_eq!(watch.told().await, format!("ADDED a {entered}"));
+    assert_eq!(watch.next_event().await, format!("ADDED a {entered}"));
     let Next::Event(event) = watch.next().await else { panic!("an event") };
     assert_eq!(event["type"], "DELETED");
     assert_eq!(event["object"]["metadata"]["labels"]["app"], "x");
@@ -44,7 +44,7 @@ async fn leaving_the_selection_is_a_deletion_of_the_old_content_at_the_new_versi
 }
 
 #[tokio::test]
-async fn who_watches_a_node_is_told_of_the_pods_that_come_to_it_and_of_no_others() {
+async fn node_name_selector_delivers_only_pods_of_that_node() {
     let server = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let path = "/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn1,status.phase!%3DFailed";
@@ -62,13 +62,13 @@ async fn who_watches_a_node_is_told_of_the_pods_that_come_to_it_and_of_no_others
         assert_eq!(call(&server, Method::PATCH, &format!("{pods}/{name}"), labelled).await.code, 200);
     }
     for expected in ["ADDED c", "ADDED a", "DELETED c", "MODIFIED a"] {
-        let told = watch.told().await;
-        assert!(told.starts_with(&format!("{expected} ")), "{expected}: {told}");
+        let event = watch.next_event().await;
+        assert!(event.starts_with(&format!("{expected} ")), "{expected}: {event}");
     }
 }
 
 #[tokio::test]
-async fn what_is_there_together_goes_out_in_pieces_without_waiting_for_more() {
+async fn pending_events_are_sent_in_batches_without_delay() {
     let server = server().await;
     let mut expected: Vec<_> = (100..400).map(|number| format!("m{number}")).collect();
     for name in &expected {
@@ -94,29 +94,29 @@ async fn what_is_there_together_goes_out_in_pieces_without_waiting_for_more() {
     expected.push("z".into());
     assert_eq!(names, expected);
     for name in expected {
-        assert!(watch.told().await.starts_with(&format!("ADDED {name} ")), "{name}");
+        assert!(watch.next_event().await.starts_with(&format!("ADDED {name} ")), "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_is_no_event() {
+async fn no_op_write_causes_no_event() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
     let mut watch = Watch::start(&server, &format!("resourceVersion={created}")).await;
     assert_eq!(patch_map(&server, "a", json!({"data": {"k": "v"}})).await, created);
     let changed = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
-    assert_eq!(watch.told().await, format!("MODIFIED a {changed}"));
+    assert_eq!(watch.next_event().await, format!("MODIFIED a {changed}"));
 }
 
 #[tokio::test]
-async fn a_streaming_list_ends_with_a_marked_bookmark() {
+async fn streaming_list_ends_with_an_annotated_bookmark() {
     let server = server().await;
     let b = create_map(&server, "b", json!({})).await;
     let a = create_map(&server, "a", json!({})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = Watch::start(&server, query).await;
-    assert_eq!(watch.told().await, format!("ADDED a {a}"));
-    assert_eq!(watch.told().await, format!("ADDED b {b}"));
+    assert_eq!(watch.next_event().await, format!("ADDED a {a}"));
+    assert_eq!(watch.next_event().await, format!("ADDED b {b}"));
     let Next::Event(mark) = watch.next().await else { panic!("an event") };
     assert_eq!(mark["type"], "BOOKMARK");
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
@@ -124,7 +124,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
 }
 
 #[tokio::test]
-async fn a_version_older_than_the_history_is_told_in_the_stream() {
+async fn compacted_version_causes_an_expired_error_event() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
     patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
@@ -137,14 +137,14 @@ async fn a_version_older_than_the_history_is_told_in_the_stream() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_cleanly_when_its_time_is_up() {
+async fn watch_ends_cleanly_at_its_timeout() {
     let server = server().await;
     let mut watch = Watch::start(&server, "timeoutSeconds=1").await;
     assert_eq!(watch.next().await, Next::End);
 }
 
 #[tokio::test]
-async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
+async fn bookmarks_advance_with_writes_of_other_kinds() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let mut watch = Watch::start(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
@@ -159,9 +159,9 @@ async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
     }
 }
 
-/// So that the client's place does not go back by itself.
+/// Otherwise the bookmark would move the client back to an earlier version.
 #[tokio::test]
-async fn a_watch_from_a_version_yet_to_come_has_no_bookmark_before_it() {
+async fn watch_from_a_future_version_gets_no_earlier_bookmark() {
     let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let query = "resourceVersion=4000000000&allowWatchBookmarks=true&timeoutSeconds=1";
@@ -169,7 +169,7 @@ async fn a_watch_from_a_version_yet_to_come_has_no_bookmark_before_it() {
 }
 
 #[tokio::test]
-async fn the_extremes_of_a_configuration_and_of_a_timeout_serve_watches_too() {
+async fn extreme_configurations_and_timeouts_serve_watches() {
     let least =
         ApiServerConfig { bookmark_interval: Duration::ZERO, watch_buffer: 0, history: 0, ..Default::default() };
     let most = ApiServerConfig {
@@ -196,7 +196,7 @@ async fn the_extremes_of_a_configuration_and_of_a_timeout_serve_watches_too() {
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut_and_the_others_go_on() {
+async fn slow_watcher_is_cut_and_others_continue() {
     let server =
         ApiServer::start(ApiServerConfig { watch_buffer: 8, ..ApiServerConfig::default() }).await.expect("a server");
     let first = create_map(&server, "a", json!({})).await;
@@ -207,13 +207,13 @@ async fn a_slow_watcher_is_cut_and_the_others_go_on() {
     let mut last = first;
     for number in 0..40 {
         last = patch_map(&server, "a", json!({"data": {"k": format!("{number}{filler}")}})).await;
-        assert_eq!(quick.told().await, format!("MODIFIED a {last}"));
+        assert_eq!(quick.next_event().await, format!("MODIFIED a {last}"));
     }
     let mut seen = first;
     loop {
         match slow.next().await {
             Next::Event(event) => {
-                assert_eq!(version(&event["object"]), seen + 1, "what it was sent has no gap");
+                assert_eq!(version(&event["object"]), seen + 1, "the events have no gap");
                 seen += 1;
             }
             end => {
@@ -225,14 +225,14 @@ async fn a_slow_watcher_is_cut_and_the_others_go_on() {
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
 }
 
-/// In process, where nothing is read ahead.
+/// In process, because there nothing is buffered on the way.
 #[tokio::test]
-async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_since() {
+async fn unread_initial_events_expire_with_the_history() {
     for (kept, is_cut) in [(4, true), (100, false)] {
         let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         for name in ["a", "b", "c"] {
-            // No two of them go out in one piece.
+            // So large that each is sent separately.
             let data = json!({"k": "x".repeat(20 << 10)});
             let map = json!({"metadata": {"name": name, "labels": {"l": "x"}}, "data": data});
             assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);
@@ -241,14 +241,14 @@ async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_si
         let request = Request::get(format!("{CONFIG_MAPS}?{query}&labelSelector=l")).body(Full::<Bytes>::default());
         let watch = server.in_process().call(request.expect("a request")).await;
         let mut watch = Watch::of(watch.expect("an answer"));
-        let mut told = async || match watch.next().await {
+        let mut next = async || match watch.next().await {
             Next::Event(event) => [&event["type"], &event["object"]["metadata"]["name"]]
                 .map(|text| text.as_str().unwrap_or("-"))
                 .join(" "),
             Next::Broken => "CUT".into(),
             Next::End => "END".into(),
         };
-        assert_eq!(told().await, "ADDED a");
+        assert_eq!(next().await, "ADDED a");
         for number in 0..5 {
             patch_map(&server, "b", json!({"data": {"n": number.to_string()}})).await;
         }
@@ -258,13 +258,13 @@ async fn what_was_there_when_a_watch_began_is_kept_for_as_long_as_the_changes_si
             false => &["ADDED b", "ADDED c", "BOOKMARK -", "MODIFIED b"],
         };
         for expected in rest {
-            assert_eq!(told().await, *expected);
+            assert_eq!(next().await, *expected);
         }
     }
 }
 
 #[tokio::test]
-async fn faults_of_watches_strike_as_often_as_told() {
+async fn watch_faults_apply_once_by_default() {
     let server = server().await;
     let version = create_map(&server, "a", json!({})).await;
     let query = format!("resourceVersion={version}");
@@ -287,7 +287,7 @@ async fn faults_of_watches_strike_as_often_as_told() {
 }
 
 #[tokio::test]
-async fn a_watch_that_falls_silent_stays_open_and_says_nothing_more() {
+async fn silent_fault_keeps_the_watch_open_without_events() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;
     server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(Fault::SilentAfter(1)) });
@@ -298,7 +298,7 @@ async fn a_watch_that_falls_silent_stays_open_and_says_nothing_more() {
     }
     for name in ["b", "c"] {
         create_map(&server, name, json!({})).await;
-        assert!(matches!(other.next().await, Next::Event(_)), "it was told");
+        assert!(matches!(other.next().await, Next::Event(_)), "the other watch gets the event");
     }
     let more = tokio::time::timeout(Duration::from_millis(20), silent.next()).await;
     assert!(more.is_err(), "{more:?}");
@@ -307,7 +307,7 @@ async fn a_watch_that_falls_silent_stays_open_and_says_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_fault_of_watches_strikes_only_the_user_agents_it_is_for() {
+async fn watch_faults_respect_their_user_agent() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;
     server.faults().add(Rule { user_agent: Some("mine/".into()), ..Rule::new(Fault::Expire) });

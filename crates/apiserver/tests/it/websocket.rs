@@ -1,4 +1,4 @@
-//! Watches over WebSockets: the same events, one text message each, and how such a watch begins and ends.
+//! Watches over WebSockets: events as text messages, the handshake, and the end of a watch.
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
@@ -20,7 +20,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn each_event_is_one_text_message() {
+async fn events_are_sent_as_text_messages() {
     let server = server().await;
     let mut watch = watch(&server, "labelSelector=app%3Dx").await;
     create_map(&server, "other", json!({"app": "y"})).await;
@@ -31,33 +31,33 @@ async fn each_event_is_one_text_message() {
     assert!(text.starts_with(r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","#), "{text}");
     assert!(text.ends_with("}\n"), "{text}");
     assert_eq!(version(&serde_json::from_str::<Json>(&text).expect("JSON")["object"]), created);
-    assert_eq!(told(&mut watch).await, format!("MODIFIED a {updated}"));
-    assert_eq!(told(&mut watch).await, format!("DELETED a {}", updated + 1));
+    assert_eq!(event_line(&mut watch).await, format!("MODIFIED a {updated}"));
+    assert_eq!(event_line(&mut watch).await, format!("DELETED a {}", updated + 1));
 }
 
 #[tokio::test]
-async fn the_old_paths_of_watches_speak_it_too() {
+async fn deprecated_watch_paths_support_websockets() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
     let socket = connect(&server).await;
     let mut watch = upgrade(socket, "/api/v1/watch/namespaces/default/configmaps/a").await.expect("a watch");
-    assert_eq!(told(&mut watch).await, format!("ADDED a {created}"));
+    assert_eq!(event_line(&mut watch).await, format!("ADDED a {created}"));
 }
 
 #[tokio::test]
-async fn a_streaming_list_ends_with_a_marked_bookmark() {
+async fn streaming_list_ends_with_an_annotated_bookmark() {
     let server = server().await;
     let created = create_map(&server, "a", json!({})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = watch(&server, query).await;
-    assert_eq!(told(&mut watch).await, format!("ADDED a {created}"));
+    assert_eq!(event_line(&mut watch).await, format!("ADDED a {created}"));
     let mark = event(&mut watch).await;
     assert_eq!(mark["type"], "BOOKMARK");
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
 }
 
 #[tokio::test]
-async fn it_works_over_tls() {
+async fn websocket_watch_works_over_tls() {
     let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await.expect("a server");
     server.load("{kind: ConfigMap, apiVersion: v1, metadata: {name: a}}").expect("a config map");
     let ca = server.client_config().tls.ca;
@@ -69,7 +69,7 @@ async fn it_works_over_tls() {
     assert!(end(&mut watch).await.is_none());
 }
 
-/// What a client has to send beside the line of the request.
+/// The headers that a client must send.
 const HOST: &str = "Host: x\r\nConnection: close, Upgrade\r\n";
 const UPGRADE: &str = "Upgrade: WebSocket\r\n";
 const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -77,24 +77,24 @@ const VERSION: &str = "Sec-WebSocket-Version: 13\r\n";
 const ORIGIN: &str = "Origin: https://127.0.0.1\r\n";
 
 #[tokio::test]
-async fn the_handshake_is_answered_with_what_the_key_asks_for_and_a_single_subprotocol() {
+async fn handshake_response_has_the_accept_key_and_subprotocol() {
     let server = server().await;
     let host = "Host: x\r\nConnection: keep-alive, upgrade\r\n";
-    let asks = |more: &str| [host, UPGRADE, KEY, VERSION, ORIGIN, more].concat();
-    // The client's close comes right behind the request.
+    let headers = |more: &str| [host, UPGRADE, KEY, VERSION, ORIGIN, more].concat();
+    // The client sends its close frame right after the request.
     let close = b"\x88\x80\0\0\0\0";
-    let (head, _) = raw(&server, "1.1", &asks(""), close).await;
+    let (head, _) = raw(&server, "1.1", &headers(""), close).await;
     assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
     for header in ["upgrade: websocket", "connection: upgrade", "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="] {
         assert!(head.to_lowercase().contains(&format!("\r\n{}\r\n", header.to_lowercase())), "{head}");
     }
     assert!(!head.contains("sec-websocket-protocol"), "{head}");
-    let (head, _) = raw(&server, "1.1", &asks("Sec-WebSocket-Protocol: v1.example\r\n"), close).await;
+    let (head, _) = raw(&server, "1.1", &headers("Sec-WebSocket-Protocol: v1.example\r\n"), close).await;
     assert!(head.contains("\r\nsec-websocket-protocol: v1.example\r\n"), "{head}");
 }
 
 #[tokio::test]
-async fn a_handshake_with_something_amiss_is_refused() {
+async fn invalid_handshakes_are_rejected() {
     let server = server().await;
     let refused = [
         (400, "mismatch challenge/response", [VERSION, ORIGIN].concat()),
@@ -115,14 +115,14 @@ async fn a_handshake_with_something_amiss_is_refused() {
 }
 
 #[tokio::test]
-async fn who_does_not_ask_for_it_gets_plain_http() {
+async fn requests_without_upgrade_get_plain_http() {
     let server = server().await;
-    let asks = [KEY, VERSION, ORIGIN].concat();
+    let handshake = [KEY, VERSION, ORIGIN].concat();
     let plain = [
-        ("1.1", ["Host: x\r\nConnection: close\r\n", UPGRADE, &asks].concat()),
-        ("1.1", [HOST, "Upgrade: h2c, websocket\r\n", &asks].concat()),
-        ("1.1", [HOST, &asks].concat()),
-        ("1.0", [HOST, UPGRADE, &asks].concat()),
+        ("1.1", ["Host: x\r\nConnection: close\r\n", UPGRADE, &handshake].concat()),
+        ("1.1", [HOST, "Upgrade: h2c, websocket\r\n", &handshake].concat()),
+        ("1.1", [HOST, &handshake].concat()),
+        ("1.0", [HOST, UPGRADE, &handshake].concat()),
     ];
     for (http, headers) in plain {
         let (answer, _) = raw(&server, http, &headers, b"").await;
@@ -131,7 +131,7 @@ async fn who_does_not_ask_for_it_gets_plain_http() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_before_the_upgrade_is_a_plain_answer() {
+async fn errors_before_the_upgrade_are_plain_responses() {
     let path = std::env::temp_dir().join(format!("pintle-websocket-tokens-{}.csv", std::process::id()));
     std::fs::write(&path, "admin,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
     let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
@@ -160,11 +160,11 @@ async fn what_is_wrong_before_the_upgrade_is_a_plain_answer() {
 }
 
 #[tokio::test]
-async fn the_server_closes_it_when_its_time_is_up() {
+async fn server_closes_the_websocket_after_the_watch_timeout() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;
     let mut watch = watch(&server, "timeoutSeconds=20").await;
-    told(&mut watch).await;
+    event_line(&mut watch).await;
     tokio::time::pause();
     let Some(Message::Close(Some(close))) = end(&mut watch).await else { panic!("a close frame") };
     assert_eq!(close.code, CloseCode::Normal);
@@ -180,14 +180,14 @@ async fn pings_are_answered_and_data_is_ignored() {
     watch.send(Message::Ping("beat".into())).await.expect("a write");
     assert_eq!(message(&mut watch).await.expect("an answer"), Message::Pong("beat".into()));
     let created = create_map(&server, "a", json!({})).await;
-    assert_eq!(told(&mut watch).await, format!("ADDED a {created}"));
+    assert_eq!(event_line(&mut watch).await, format!("ADDED a {created}"));
 }
 
 #[tokio::test]
-async fn a_client_that_sends_too_much_or_breaks_the_protocol_is_cut() {
+async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // It may be cut while it is still sending.
+    // The connection may be cut while the client still sends.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -196,7 +196,7 @@ async fn a_client_that_sends_too_much_or_breaks_the_protocol_is_cut() {
 }
 
 #[tokio::test]
-async fn the_clients_close_is_answered_and_ends_the_connection() {
+async fn close_frame_is_answered_and_ends_the_connection() {
     let server = server().await;
     let mut watch = watch(&server, "").await;
     watch.close(None).await.expect("a write");
@@ -205,16 +205,16 @@ async fn the_clients_close_is_answered_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn shutting_down_ends_it() {
+async fn shutdown_ends_open_websockets() {
     let server = server().await;
     let mut watch = watch(&server, "").await;
     let done = tokio::time::timeout(PATIENCE, server.shutdown()).await;
-    assert!(done.is_ok(), "the server ends although a WebSocket is open");
+    assert!(done.is_ok(), "the server shuts down although a WebSocket is open");
     assert!(end(&mut watch).await.is_none());
 }
 
 #[tokio::test]
-async fn faults_of_watches_strike_here_too() {
+async fn watch_faults_apply_to_websockets() {
     let server = server().await;
     let old = create_map(&server, "a", json!({})).await;
     for fault in [Fault::Expire, Fault::CutAfter(1), Fault::CutMidFrame(0)] {
@@ -226,7 +226,7 @@ async fn faults_of_watches_strike_here_too() {
     assert!(matches!(end(&mut expired).await, Some(Message::Close(_))));
 
     let mut cut = watch(&server, "").await;
-    assert_eq!(told(&mut cut).await, format!("ADDED a {old}"));
+    assert_eq!(event_line(&mut cut).await, format!("ADDED a {old}"));
     create_map(&server, "b", json!({})).await;
     assert!(end(&mut cut).await.is_none(), "no close frame");
 
@@ -237,7 +237,7 @@ async fn faults_of_watches_strike_here_too() {
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut() {
+async fn slow_websocket_watcher_is_cut() {
     let server =
         ApiServer::start(ApiServerConfig { watch_buffer: 8, ..ApiServerConfig::default() }).await.expect("a server");
     let first = create_map(&server, "a", json!({})).await;
@@ -250,7 +250,7 @@ async fn a_slow_watcher_is_cut() {
     let mut seen = first;
     while let Some(Message::Text(text)) = message(&mut slow).await {
         let event: Json = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(version(&event["object"]), seen + 1, "what it was sent has no gap");
+        assert_eq!(version(&event["object"]), seen + 1, "the events have no gap");
         seen += 1;
     }
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
@@ -262,7 +262,7 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(address).await.expect("the server listens")
 }
 
-/// Asks for a WebSocket, as browsers and fabric8 do: with an `Origin`.
+/// Opens a WebSocket with an `Origin` header, as browsers and fabric8 do.
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(socket: S, path: &str) -> Result<WebSocketStream<S>, Error> {
     let mut request = format!("ws://localhost{path}").into_client_request()?;
     request.headers_mut().insert("origin", HeaderValue::from_static("http://localhost"));
@@ -273,7 +273,7 @@ async fn watch(server: &ApiServer, query: &str) -> WebSocketStream<TcpStream> {
     upgrade(connect(server).await, &format!("{CONFIG_MAPS}?watch=1&{query}")).await.expect("a watch")
 }
 
-/// The next message; none where the connection broke.
+/// Returns the next message, or `None` if the connection broke.
 async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let next = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time")?;
     match next {
@@ -285,7 +285,7 @@ async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<
     }
 }
 
-/// What ends it: a close frame, or nothing.
+/// Returns the close frame that ends the watch, or `None` if there is no close frame.
 async fn end<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let last = message(watch).await;
     assert!(matches!(last, None | Some(Message::Close(_))), "{last:?}");
@@ -303,14 +303,14 @@ async fn event<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>
     serde_json::from_str(&text(watch).await).expect("JSON")
 }
 
-/// The next event as `TYPE name version`.
-async fn told<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> String {
+/// Returns the next event as `TYPE name version`.
+async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> String {
     let event = event(watch).await;
     let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
     format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(&event["object"]))
 }
 
-/// Asks for a watch of config maps byte by byte, sends what is to come after, and reads the answer: its head, and all that follows.
+/// Sends a raw request for a watch of config maps, followed by `after`. Returns the head and the rest of the response.
 async fn raw(server: &ApiServer, http: &str, headers: &str, after: &[u8]) -> (String, Vec<u8>) {
     let mut socket = connect(server).await;
     let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=-1 HTTP/{http}\r\n{headers}\r\n");

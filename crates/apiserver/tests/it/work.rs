@@ -1,6 +1,6 @@
-//! Bodies of many parts: the work that they make is in proportion to their bytes.
+//! Bodies with many parts must take work in proportion to their bytes.
 //!
-//! Nothing here is close to its limit: work that grows with the square of the parts takes many minutes for these.
+//! The tests are far from their timeout. Work that is quadratic in the number of parts takes many minutes with these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -14,22 +14,22 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Sends a request whose answer must come in time.
-async fn ask(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
+/// Sends a request. The response must arrive within `PATIENCE`.
+async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{path}: no answer in time"))
 }
 
 async fn post(server: &ApiServer, path: &str, body: &Json) -> Answer {
-    ask(server, Method::POST, path, "application/json", body).await
+    send_in_time(server, Method::POST, path, "application/json", body).await
 }
 
 fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Finalizers of these numbers.
+/// Returns finalizers with these numbers.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
@@ -41,7 +41,7 @@ fn owners(numbers: std::ops::Range<usize>) -> Json {
 }
 
 #[tokio::test]
-async fn the_ports_of_a_service() {
+async fn many_service_ports_take_linear_work() {
     let server = server().await;
     let ports = each(10_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
@@ -50,7 +50,8 @@ async fn the_ports_of_a_service() {
     let path = format!("{SERVICES}/s");
     let cluster_ip =
         json!({"spec": {"type": "ClusterIP", "ports": made.body["spec"]["ports"], "selector": {"a": "b"}}});
-    let patched = ask(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &cluster_ip).await;
+    let patched =
+        send_in_time(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &cluster_ip).await;
     assert_eq!(patched.code, 200, "{:?}", patched.body["message"]);
     let twice = each(20_000, |_| json!({"name": "p", "port": 1}));
     let refused = post(&server, SERVICES, &json!({"metadata": {"name": "t"}, "spec": {"ports": twice}})).await;
@@ -60,24 +61,24 @@ async fn the_ports_of_a_service() {
 }
 
 #[tokio::test]
-async fn the_owners_and_finalizers_of_an_object() {
+async fn many_owners_and_finalizers_take_linear_work() {
     let server = server().await;
     let named = |name: &str, owners: &Json, finalizers: &Json| json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
     let object = named("c", &owners(0..8_000), &finalizers(0..15_000));
     assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
     let path = format!("{CONFIG_MAPS}/c");
     let more = named("c", &owners(4_000..12_000), &finalizers(7_500..22_500));
-    let merged = ask(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &more).await;
+    let merged = send_in_time(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &more).await;
     assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
     let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
     assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
-    // Faults that are told once each.
+    // Each of these causes an error.
     let odd: Json = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
     assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
 }
 
 #[tokio::test]
-async fn keyed_lists_and_sets_that_are_applied() {
+async fn applying_long_keyed_lists_and_sets_takes_linear_work() {
     let server = server().await;
     let object = |first: usize| {
         let ports =
@@ -91,7 +92,7 @@ async fn keyed_lists_and_sets_that_are_applied() {
     };
     let path = format!("{SERVICES}/s?fieldManager=m");
     for (first, code) in [(1, 201), (2_501, 200)] {
-        let applied = ask(&server, Method::PATCH, &path, "application/apply-patch+yaml", &object(first)).await;
+        let applied = send_in_time(&server, Method::PATCH, &path, "application/apply-patch+yaml", &object(first)).await;
         assert_eq!(applied.code, code, "{:?}", applied.body["message"]);
         assert_eq!(applied.body["spec"]["ports"].as_array().map(Vec::len), Some(5_000));
         assert_eq!(applied.body["metadata"]["finalizers"].as_array().map(Vec::len), Some(8_000));
@@ -99,7 +100,7 @@ async fn keyed_lists_and_sets_that_are_applied() {
 }
 
 #[tokio::test]
-async fn maps_of_many_keys_and_many_managers() {
+async fn many_map_keys_and_managers_take_linear_work() {
     let server = server().await;
     let keys: pintle_json::Map = (0..50_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let object = json!({"metadata": {"name": "c", "labels": keys}});
@@ -107,7 +108,7 @@ async fn maps_of_many_keys_and_many_managers() {
     let path = format!("{CONFIG_MAPS}/c");
     for media in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
         let nulls: pintle_json::Map = keys.keys().map(|key| (key.clone(), Json::Null)).collect();
-        let patched = ask(&server, Method::PATCH, &path, media, &json!({"metadata": {"labels": nulls}})).await;
+        let patched = send_in_time(&server, Method::PATCH, &path, media, &json!({"metadata": {"labels": nulls}})).await;
         assert_eq!(patched.code, 200);
         assert!(patched.body["metadata"]["labels"].is_null());
     }
@@ -119,37 +120,37 @@ async fn maps_of_many_keys_and_many_managers() {
     });
     let data: pintle_json::Map = (0..8_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let managed = json!({"metadata": {"managedFields": managers}, "data": data});
-    let patched = ask(&server, Method::PATCH, &path, "application/merge-patch+json", &managed).await;
+    let patched = send_in_time(&server, Method::PATCH, &path, "application/merge-patch+json", &managed).await;
     assert_eq!(patched.code, 200, "{:?}", patched.body["message"]);
 }
 
 #[tokio::test]
-async fn members_of_a_json_patch() {
+async fn long_json_patches_take_linear_work() {
     let server = server().await;
     create_map(&server, "c", json!({})).await;
     let path = format!("{CONFIG_MAPS}/c?fieldValidation=Ignore");
     let mut operation: pintle_json::Map = (0..200_000).map(|at| (format!("m{at}"), json!(0))).collect();
     operation.extend([("op", "test"), ("path", "/data/k"), ("value", "v")]);
-    let patched = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
+    let patched = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
     assert_eq!(patched.code, 200);
-    // Each is put in front of all others.
+    // Each operation inserts at the front of the list.
     let mut operations = vec![json!({"op": "add", "path": "/metadata/finalizers", "value": vec![0; 1_000_000]})];
     operations.extend((1..10_000).map(|_| json!({"op": "add", "path": "/metadata/finalizers/0", "value": 0})));
-    let refused = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!(operations)).await;
+    let refused = send_in_time(&server, Method::PATCH, &path, "application/json-patch+json", &json!(operations)).await;
     assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")), "{:?}", refused.body["message"]);
 }
 
 #[tokio::test]
-async fn unknown_fields_are_warned_of_as_far_as_headers_go() {
+async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // Those that have more than 4096 characters together are cut to 256 each first; and then so many are sent.
+    // Warnings that exceed 4096 characters in total are first cut to 256 each. Then as many are sent as fit into the limit.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
     assert_eq!(made.code, 201);
     let warnings: Vec<_> = made.headers.get_all("warning").iter().map(http::HeaderValue::len).collect();
     let frame = r#"299 - """#.len();
-    assert_eq!(warnings, [256 + frame + 1; 16], "a quotation mark in it is escaped");
+    assert_eq!(warnings, [256 + frame + 1; 16], "a quotation mark in the text is escaped");
     let mut long = json!({"metadata": {"name": "e"}});
     let parts: pintle_json::Map = (0..100_000).map(|at| (format!("y{at}"), json!(0))).collect();
     long["data"] = json!({"k": "v"});
@@ -159,9 +160,9 @@ async fn unknown_fields_are_warned_of_as_far_as_headers_go() {
 }
 
 #[tokio::test]
-async fn ports_that_share_a_number_and_labels_that_are_no_labels() {
+async fn many_host_ports_and_invalid_labels_take_linear_work() {
     let server = server().await;
-    // None of these gets in another's way, so nothing bounds the search for one that does but how it is done.
+    // None of the ports conflict, so the search for a conflict does not end early.
     let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
     let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
@@ -169,11 +170,14 @@ async fn ports_that_share_a_number_and_labels_that_are_no_labels() {
     let labels: pintle_json::Map = (0..100_000).map(|at| (format!("!{at}"), json!("?"))).collect();
     let refused = post(&server, CONFIG_MAPS, &json!({"metadata": {"name": "c", "labels": labels}})).await;
     assert_eq!(refused.code, 422);
-    assert!(refused.body.to_string().len() < 16 << 20, "an answer is no hundred times its body");
+    assert!(
+        refused.body.to_string().len() < 16 << 20,
+        "the response must not be a hundred times as long as the request"
+    );
 }
 
 #[tokio::test]
-async fn a_long_name_with_many_members_below_it() {
+async fn long_path_prefix_of_many_members_takes_linear_work() {
     let server = server().await;
     let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "additionalProperties": numbers}}});
@@ -196,22 +200,25 @@ async fn a_long_name_with_many_members_below_it() {
     for (value, code) in [(json!(1), 201), (json!("no number"), 422)] {
         let answer = post(&server, gadgets, &gadget(value)).await;
         assert_eq!(answer.code, code);
-        assert!(answer.body.to_string().len() < 32 << 20, "an answer is no hundred times its body");
+        assert!(
+            answer.body.to_string().len() < 32 << 20,
+            "the response must not be a hundred times as long as the request"
+        );
     }
 }
 
 #[tokio::test]
-async fn parts_that_are_each_at_fault_are_told_up_to_a_bound() {
+async fn size_of_reported_errors_is_bounded() {
     let server = server().await;
     let service = json!({"metadata": {"name": "a", "finalizers": each(60_000, |_| json!(""))}});
     let answer = post(&server, SERVICES, &service).await;
     assert_eq!(answer.code, 422);
-    let told = answer.body.to_string().len();
-    assert!(told < 20 << 20, "{told} bytes");
+    let length = answer.body.to_string().len();
+    assert!(length < 20 << 20, "{length} bytes");
 }
 
 #[tokio::test]
-async fn branches_of_a_schema_over_many_items_end_at_a_bound() {
+async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let server = server().await;
     let branches = each(2_000, |at| json!({"properties": {"n": {"maximum": -1 - at as i64}}}));
     let item = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "anyOf": branches});
@@ -231,7 +238,7 @@ async fn branches_of_a_schema_over_many_items_end_at_a_bound() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // 200 million steps, were it not for the bound.
+    // This would take 200 million steps without the limit.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();
@@ -239,7 +246,7 @@ async fn branches_of_a_schema_over_many_items_end_at_a_bound() {
 }
 
 #[tokio::test]
-async fn the_items_of_a_keyed_list_of_a_custom_resource() {
+async fn long_keyed_lists_of_custom_resources_take_linear_work() {
     let server = server().await;
     let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}});
     let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item});
@@ -256,14 +263,14 @@ async fn the_items_of_a_keyed_list_of_a_custom_resource() {
     let mut made = post(&server, widgets, &widget).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
     made.body["l"][14_999]["n"] = "no number".into();
-    let refused = ask(&server, Method::PUT, &format!("{widgets}/w"), "application/json", &made.body).await;
+    let refused = send_in_time(&server, Method::PUT, &format!("{widgets}/w"), "application/json", &made.body).await;
     assert_eq!(refused.code, 422);
     let causes = &refused.body["details"]["causes"];
     assert_eq!((causes.as_array().map(Vec::len), &causes[0]["field"]), (Some(1), &json!("l[14999].n")), "{causes}");
 }
 
 #[tokio::test]
-async fn the_tolerations_of_a_pod() {
+async fn many_tolerations_take_linear_work() {
     let server = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let tolerations = each(8_000, |at| json!({"key": format!("k{at}"), "operator": "Exists"}));
@@ -271,12 +278,12 @@ async fn the_tolerations_of_a_pod() {
     let mut made = post(&server, pods, &json!({"metadata": {"name": "p"}, "spec": spec})).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
     made.body["metadata"]["labels"] = json!({"a": "b"});
-    let put = ask(&server, Method::PUT, &format!("{pods}/p"), "application/json", &made.body).await;
+    let put = send_in_time(&server, Method::PUT, &format!("{pods}/p"), "application/json", &made.body).await;
     assert_eq!(put.code, 200, "{:?}", put.body["message"]);
 }
 
 #[tokio::test]
-async fn the_audiences_of_a_token() {
+async fn many_token_audiences_take_linear_work() {
     let server = server().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     assert_eq!(post(&server, accounts, &json!({"metadata": {"name": "a"}})).await.code, 201);

@@ -1,4 +1,4 @@
-//! Bodies of YAML that ask for more than they are worth.
+//! YAML bodies that are expensive to parse, deeply nested, or need quotes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -8,7 +8,7 @@ use crate::support::*;
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Texts of a few hundred kilobytes.
+/// Returns YAML texts of a few hundred kilobytes that are expensive for naive parsers.
 fn bombs() -> Vec<(&'static str, String)> {
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
@@ -33,9 +33,9 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Nothing here looks at a clock: a reader whose time is not in proportion to the text takes hours for these.
+/// The test measures no time: a parser whose time is not linear takes hours for these texts.
 #[tokio::test]
-async fn no_body_of_yaml_holds_the_server_up() {
+async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let object = json!({"metadata": {"name": "c"}});
     assert_eq!(call(&server, Method::POST, CONFIGS, object).await.code, 201);
@@ -56,7 +56,7 @@ async fn no_body_of_yaml_holds_the_server_up() {
 }
 
 #[tokio::test]
-async fn what_only_looks_deep_is_taken() {
+async fn brackets_in_yaml_scalars_and_comments_are_not_nesting() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let brackets = "[{".repeat(100_000);
     let text = format!(
@@ -76,22 +76,22 @@ async fn what_only_looks_deep_is_taken() {
 }
 
 #[tokio::test]
-async fn yaml_nests_as_deeply_as_json() {
+async fn yaml_and_json_have_the_same_nesting_limit() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     for (media, too_deep) in [("application/yaml", "exceeded max depth"), ("application/json", "error")] {
-        for (depth, told) in [(127, "cannot unmarshal array"), (128, too_deep)] {
+        for (depth, expected) in [(127, "cannot unmarshal array"), (128, too_deep)] {
             let deep = (2..depth).fold(json!([]), |inner: Json, _| json!([inner]));
             let body = json!({"metadata": {"name": "c"}, "data": deep}).to_string();
             let answer = read(send(&server, Method::POST, CONFIGS, &[("content-type", media)], &body).await).await;
             let message = answer.body["message"].as_str().unwrap_or_default();
-            assert_eq!((answer.code, message.contains(told)), (400, true), "{media} {depth}: {message}");
+            assert_eq!((answer.code, message.contains(expected)), (400, true), "{media} {depth}: {message}");
             assert_eq!(message.contains("cannot unmarshal"), depth == 127, "{media} {depth}: {message}");
         }
     }
 }
 
 #[tokio::test]
-async fn texts_that_others_take_for_something_else_are_answered_in_quotes() {
+async fn ambiguous_strings_are_quoted_in_yaml_responses() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let data = json!({"a": "yes", "b": "no", "c": "on", "d": "off", "e": "2024-01-01", "n": "1", "f": "plain"});
     let made = call(&server, Method::POST, CONFIGS, json!({"metadata": {"name": "c"}, "data": data})).await;

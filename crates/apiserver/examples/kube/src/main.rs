@@ -1,6 +1,6 @@
-//! kube's `Client` on an embedded API server of the same process, without a socket.
+//! Uses kube's `Client` with an embedded API server in the same process, without a socket.
 //!
-//! `cargo run`, in this folder: a project of its own.
+//! This is a separate Cargo project: run `cargo run` in its folder.
 
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -26,26 +26,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"size": "large"},
     }));
     maps.patch("settings", &PatchParams::apply("example"), &patch).await?;
-    let mut told = Vec::new();
-    while told.len() < 2
+    let mut events = Vec::new();
+    while events.len() < 2
         && let Some(event) = watch.try_next().await?
     {
         match event {
             WatchEvent::Added(map) if map.name_any() == "settings" => {
                 assert_eq!(map.uid(), made.uid());
-                told.push("added");
+                events.push("added");
             }
             WatchEvent::Modified(map) => {
                 assert_eq!(map.data.unwrap_or_default().len(), 2);
-                told.push("modified");
+                events.push("modified");
             }
             _ => (),
         }
     }
-    assert_eq!(told, ["added", "modified"]);
+    assert_eq!(events, ["added", "modified"]);
     let missing = maps.get("nothing").await.expect_err("there is no such object");
     assert!(matches!(missing, kube::Error::Api(status) if status.code == 404));
     server.shutdown().await;
-    println!("kube's client: {} namespaces, and a config map made, applied and watched", names.len());
+    println!("kube's client: listed {} namespaces; created, applied and watched a config map", names.len());
     Ok(())
 }

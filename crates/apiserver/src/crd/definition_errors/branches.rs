@@ -2,48 +2,48 @@
 
 use pintle_json::{Json, json};
 
-use crate::crd::at::At;
+use crate::crd::field_path::FieldPath;
 use crate::validate::{FieldError, FieldErrors};
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// The faults of the branches of a schema: only limits may stand there.
-pub(super) fn errors(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+/// Reports the errors in the branches of a schema. Branches may contain only value limits.
+pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     below(schema, path, true, errors);
 }
 
-/// The types of an int-or-string may stand in the `anyOf` of a schema, or in that of the first of its `allOf`, and nowhere else.
-fn below(schema: &Json, path: At<'_>, types_may_stand: bool, errors: &mut FieldErrors) {
-    let is_int_or_string = types_may_stand && has_types_of_int_or_string(schema);
+/// The types of an int-or-string are allowed only in the `anyOf` of a schema, or in the `anyOf` of the first item of its `allOf`.
+fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
+    let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {
-        At::Item(At::Member(_, "anyOf"), _) if is_int_or_string => (),
-        At::Item(At::Member(_, "allOf"), 0) if types_may_stand => {
+        FieldPath::Item(FieldPath::Member(_, "anyOf"), _) if is_int_or_string => (),
+        FieldPath::Item(FieldPath::Member(_, "allOf"), 0) if types_allowed => {
             inside(branch, path, has_types_of_int_or_string(branch), errors);
         }
         _ => inside(branch, path, false, errors),
     });
 }
 
-/// Fields that only a branch at the root speaks of.
-pub(super) fn undeclared(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+/// Reports fields that are declared in a branch at the root, but not in the schema itself.
+pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
 
-/// The branches right below a schema, with their paths.
-pub(super) fn each(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
+/// Calls `visit` for the direct branches of a schema, with their paths.
+pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);
         for (at, branch) in schema.list(&format!("/{key}")).enumerate() {
-            see(branch, branches.item(at));
+            visit(branch, branches.item(at));
         }
     }
     if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
-        see(not, path.member("not"));
+        visit(not, path.member("not"));
     }
 }
 
-/// What is wrong in a branch; the types in its own `anyOf` may stand there if it is that of an int-or-string.
-fn inside(schema: &Json, path: At<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
+/// Reports the errors inside a branch. If `is_int_or_string`, its own `anyOf` may contain types.
+fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
     let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;
     for key in ["description", "type", "title"] {
@@ -73,14 +73,14 @@ fn inside(schema: &Json, path: At<'_>, is_int_or_string: bool, errors: &mut Fiel
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        inside(property, At::Key(&properties, name), false, errors);
+        inside(property, FieldPath::Key(&properties, name), false, errors);
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         inside(items, path.member("items"), false, errors);
     }
     each(schema, path, |branch, path| {
-        let may_stand = is_int_or_string && matches!(path, At::Item(At::Member(_, "anyOf"), _));
-        if !may_stand {
+        let is_allowed = is_int_or_string && matches!(path, FieldPath::Item(FieldPath::Member(_, "anyOf"), _));
+        if !is_allowed {
             inside(branch, path, false, errors);
         }
     });
@@ -90,10 +90,16 @@ fn has_types_of_int_or_string(schema: &Json) -> bool {
     schema["anyOf"] == json!([{"type": "integer"}, {"type": "string"}])
 }
 
-fn missing(branch: &Json, branch_path: At<'_>, declared: Option<&Json>, path: At<'_>, errors: &mut FieldErrors) {
+fn missing(
+    branch: &Json,
+    branch_path: FieldPath<'_>,
+    declared: Option<&Json>,
+    path: FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
     let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
     for (name, property) in branch.members("/properties") {
-        let (branch_path, path) = (At::Key(&branch_path, name), At::Key(&path, name));
+        let (branch_path, path) = (FieldPath::Key(&branch_path, name), FieldPath::Key(&path, name));
         let found =
             declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));
         match found {

@@ -2,13 +2,19 @@
 
 use pintle_json::{Json, json};
 
-use crate::crd::at::At;
+use crate::crd::field_path::FieldPath;
 use crate::crd::structural::{Additional, Structural};
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
-/// The faults of the defaults of a whole schema: each has to be what its schema asks for. They may take so many steps together.
-pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &mut usize, errors: &mut FieldErrors) {
+/// Reports defaults that do not match their schema. Their validation takes at most `steps` steps in all.
+pub(super) fn all(
+    schema: &Json,
+    structural: &Structural,
+    path: FieldPath<'_>,
+    steps: &mut usize,
+    errors: &mut FieldErrors,
+) {
     if let Some(default) = schema.get("default").filter(|default| default.is_object()) {
         for key in ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none()) {
             errors.add(|| FieldError::required(path.member("default").member(key), ""));
@@ -16,7 +22,7 @@ pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        let path = At::Key(&properties, name);
+        let path = FieldPath::Key(&properties, name);
         match name.as_str() {
             "apiVersion" | "kind" | "metadata" => forbidden(property, name, path, errors),
             _ => {
@@ -28,14 +34,14 @@ pub(super) fn all(schema: &Json, structural: &Structural, path: At<'_>, steps: &
     }
 }
 
-fn forbidden(schema: &Json, top: &str, path: At<'_>, errors: &mut FieldErrors) {
+fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldErrors) {
     if schema.has("/default") {
         let why = format!("must not be set in top-level {top}");
         errors.add(|| FieldError::forbidden(path.member("default"), why));
     }
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        forbidden(property, top, At::Key(&properties, name), errors);
+        forbidden(property, top, FieldPath::Key(&properties, name), errors);
     }
 }
 
@@ -43,7 +49,7 @@ fn below(
     schema: &Json,
     structural: &Structural,
     within: Option<&Within<'_>>,
-    path: At<'_>,
+    path: FieldPath<'_>,
     steps: &mut usize,
     errors: &mut FieldErrors,
 ) {
@@ -61,7 +67,7 @@ fn below(
         if found.is_empty() {
             for mut error in validator::validate_within(structural, default, None, "", steps) {
                 errors.add(|| {
-                    error.field = beneath(path, &error.field);
+                    error.field = joined(path, &error.field);
                     error
                 });
             }
@@ -74,7 +80,7 @@ fn below(
         let deeper =
             Within { above: within, object: within.map_or(structural, |within| within.object), step: Some(name) };
         let is_within = within.is_some() || structural.embedded && pintle_store::OBJECT.contains(&name.as_str());
-        below(property, below_it, is_within.then_some(&deeper), At::Key(&properties, name), steps, errors);
+        below(property, below_it, is_within.then_some(&deeper), FieldPath::Key(&properties, name), steps, errors);
     }
     if let (Some(schema), Some(items)) = (schema.get("items"), structural.items.as_deref()) {
         let deeper = within.map(|within| Within { above: Some(within), object: within.object, step: None });
@@ -87,16 +93,16 @@ fn below(
     }
 }
 
-/// The way down from an embedded object to a part of what every object has.
+/// The path from an embedded object down to a part of its `metadata`, `apiVersion` or `kind`.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
-    /// A member; `None` for an item.
+    /// The name of a member, or `None` for an item.
     step: Option<&'a str>,
 }
 
-/// The faults of a default that stands in metadata: of the object that it would be a part of.
-fn errors_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> FieldErrors {
+/// Returns the errors of a default inside metadata. It is validated as a part of an otherwise empty object.
+fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
     while let Some(Within { above, step, .. }) = at {
@@ -109,15 +115,15 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> Fiel
     for (key, value) in [("apiVersion", "validation/v1"), ("kind", "Validation")] {
         object.set_default(key, value);
     }
-    let why = match embedded::malformed(within.object, &object, At::Start("")) {
+    let why = match embedded::malformed(within.object, &object, FieldPath::Start("")) {
         Some(error) => error.to_string(),
         None => {
-            let told: Vec<_> =
+            let found: Vec<_> =
                 embedded::errors(within.object, &object).into_iter().map(|error| error.to_string()).collect();
-            match told.len() {
+            match found.len() {
                 0 => return FieldErrors::default(),
-                1 => told.concat(),
-                _ => format!("[{}]", told.join(", ")),
+                1 => found.concat(),
+                _ => format!("[{}]", found.join(", ")),
             }
         }
     };
@@ -126,28 +132,28 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: At<'_>) -> Fiel
     errors
 }
 
-/// What no metadata has is passed over in a default.
+/// Returns the default without unknown metadata fields, which are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);
     known
 }
 
-fn unknown_fields(default: &Json, structural: &Structural, path: At<'_>) -> Option<FieldError> {
+fn unknown_fields(default: &Json, structural: &Structural, path: FieldPath<'_>) -> Option<FieldError> {
     let mut pruned = default.clone();
     prune::prune_value(structural, &mut pruned);
     (pruned != *default).then(|| FieldError::invalid(path, default, "must not have unknown fields"))
 }
 
-/// What is wrong with the objects that any other default holds.
-fn errors_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> FieldErrors {
+/// Returns the errors of the embedded objects in a default outside metadata.
+fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {
         Some(error) => errors.push(error),
         None => {
             for mut error in embedded::errors(structural, default) {
                 errors.add(|| {
-                    error.field = beneath(path, &error.field);
+                    error.field = joined(path, &error.field);
                     error
                 });
             }
@@ -156,9 +162,10 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: At<'_>) -> F
     errors
 }
 
-fn beneath(path: At<'_>, field: &str) -> String {
+/// Joins a path and the path of a field below it.
+fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
-        // A fault of the whole value has no path where it is found.
+        // An error of the whole value has no path of its own.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }
@@ -177,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_of_a_definition_take_the_steps_of_one_value_together() {
+    fn defaults_of_a_definition_share_one_step_limit() {
         let (mut patterns, mut steps) = (Patterns::default(), 60_000);
         let mut errors = |count: usize| {
-            // A match of each takes 13,000 steps.
+            // Each match takes 13,000 steps.
             let text = format!("{}1", "a".repeat(1 << 12));
             let default = json!({"type": "string", "pattern": r"\pL{50}1", "default": text});
             let schema = object((0..count).map(|at| (format!("p{at}"), default.clone())));
@@ -188,12 +195,12 @@ mod tests {
         };
         assert_eq!(errors(4), FieldErrors::default());
         let found = errors(1);
-        let told = found.iter().map(|error| error.to_string()).collect::<Vec<_>>();
-        assert!(told.len() == 1 && told[0].contains("steps to validate"), "of another version: {told:?}");
+        let messages = found.iter().map(|error| error.to_string()).collect::<Vec<_>>();
+        assert!(messages.len() == 1 && messages[0].contains("steps to validate"), "of another version: {messages:?}");
     }
 
     #[test]
-    fn a_schema_is_read_once_whatever_its_defaults_stand_in() {
+    fn nested_defaults_are_validated_in_linear_time() {
         const PARTS: usize = 15;
         let nested = |parts: usize| {
             let plain = |at: usize| (format!("p{at}"), json!({"type": "string"}));
@@ -204,7 +211,7 @@ mod tests {
         };
         let schemas = [PARTS, 4 * PARTS].map(|parts| (parts, nested(parts)));
         let checks = |parts: usize| {
-            for (_, schema) in schemas.iter().filter(|(of, _)| *of == parts) {
+            for (_, schema) in schemas.iter().filter(|(size, _)| *size == parts) {
                 let errors = structure::all(schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
                 assert_eq!(errors, FieldErrors::default());
             }

@@ -1,24 +1,25 @@
-//! Validates the schema of a definition, and that it is structural.
+//! Validates the schema of a definition, including that it is structural.
 
 use pintle_json::{Json, json};
 
 use super::{branches, default_values};
-use crate::crd::at::At;
+use crate::crd::field_path::FieldPath;
 use crate::crd::pattern::Patterns;
 use crate::crd::structural::Structural;
 use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// What a schema of a definition may not have at all, and the words for it.
+/// Members that a schema must not have.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// Each item of a list is told from others by all of its keys: a real server sets no bound to them, and neither to their length.
+/// Limits for the keys of a list map, and for the length of their defaults. All keys of each item are compared. kube-apiserver has no
+/// limits.
 const KEYS_AT_MOST: usize = 100;
 const KEY_DEFAULT_AT_MOST: usize = 1024;
 
-/// The faults of the whole schema of a version, at a path. All defaults of a definition may take so many steps together.
+/// Returns the errors of the schema of a version. Validating all defaults of a definition takes at most `steps` steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
-    let path = At::Start(path);
+    let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
     if schema.is_true("/nullable") {
         errors.add(|| FieldError::forbidden(path.member("nullable"), "nullable cannot be true at the root"));
@@ -38,7 +39,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// Where a schema stands, by which its type is missed.
+/// The position of a schema. The message about a missing type depends on it.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -46,8 +47,8 @@ enum Position {
     Item,
 }
 
-/// What any schema has to keep to, structural or not.
-fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
+/// Reports errors that do not depend on whether the schema is structural.
+fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -68,7 +69,7 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, errors: &mut Fiel
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // Told of the whole, wherever it stands.
+        // The path is always the one of the root schema.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
@@ -99,7 +100,7 @@ fn plain(schema: &Json, path: At<'_>, patterns: &mut Patterns, errors: &mut Fiel
     branches::each(schema, path, |schema, path| plain(schema, path, patterns, errors));
 }
 
-fn map_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+fn map_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let Some(kind) = schema["x-kubernetes-map-type"].as_str() else { return };
     let type_name = schema.text("/type");
     if type_name != "object" {
@@ -112,15 +113,15 @@ fn map_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A type that does not go with an extension, or is missing.
-fn other_type(path: At<'_>, type_name: &str, why: &str) -> FieldError {
+/// Returns the error for a type that an extension does not allow, or that is missing.
+fn other_type(path: FieldPath<'_>, type_name: &str, why: &str) -> FieldError {
     match type_name {
         "" => FieldError::required(path.member("type"), why),
         other => FieldError::invalid_text(path.member("type"), other, why),
     }
 }
 
-fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+fn list_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     const LIST: &str = "x-kubernetes-list-type";
     let type_name = schema.text("/type");
     let kind = schema[LIST].as_str();
@@ -171,13 +172,13 @@ fn list_type(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
 
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// What a list needs whose items are told from each other by keys.
-fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
-    let of_items = items.text("/type");
+/// Validates the keys of a list with `x-kubernetes-list-type: map`.
+fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErrors) {
+    let item_type = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
-    if of_items != "object" {
+    if item_type != "object" {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
-        errors.add(|| FieldError::invalid_text(items_path.member("type"), of_items, why));
+        errors.add(|| FieldError::invalid_text(items_path.member("type"), item_type, why));
         return;
     }
     if keys.is_empty() {
@@ -196,11 +197,11 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
             errors.add(|| FieldError::invalid(keys_path, &all_keys, why));
             continue;
         };
-        let path = At::Key(&properties, key);
-        let of_key = property.text("/type");
-        if matches!(of_key, "array" | "object") {
+        let path = FieldPath::Key(&properties, key);
+        let key_type = property.text("/type");
+        if matches!(key_type, "array" | "object") {
             let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-            errors.add(|| FieldError::invalid_text(path.member("type"), of_key, why));
+            errors.add(|| FieldError::invalid_text(path.member("type"), key_type, why));
         }
         let required = items.list("/required").any(|name| name.as_str() == Some(key));
         if !required && !property.has("/default") {
@@ -221,21 +222,21 @@ fn keyed(items: &Json, keys: &[&str], path: At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// The schemas of fields, items and map values right below one, with their paths.
-fn fields(schema: &Json, path: At<'_>, mut see: impl FnMut(&Json, At<'_>)) {
+/// Calls `visit` for the direct schemas of fields, items and map values, with their paths.
+fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {
-        see(property, At::Key(&properties, name));
+        visit(property, FieldPath::Key(&properties, name));
     }
     for key in ["items", "additionalProperties"] {
         if let Some(schema) = schema.get(key).filter(|schema| schema.is_object()) {
-            see(schema, path.member(key));
+            visit(schema, path.member(key));
         }
     }
 }
 
-/// What a structural schema needs on top: a type everywhere outside the branches, and nothing but limits inside them.
-fn is_structural(schema: &Json, path: At<'_>, place: Position, errors: &mut FieldErrors) {
+/// Reports what is not structural: outside of branches each schema needs a type, and branches may contain only value limits.
+fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
     let more = schema.get("additionalProperties").is_some_and(|more| !more.is_null());
@@ -261,7 +262,7 @@ fn is_structural(schema: &Json, path: At<'_>, place: Position, errors: &mut Fiel
     }
     branches::errors(schema, path, errors);
     fields(schema, path, |schema, path| {
-        let place = if matches!(path, At::Member(_, "items")) { Position::Item } else { Position::Field };
+        let place = if matches!(path, FieldPath::Member(_, "items")) { Position::Item } else { Position::Field };
         is_structural(schema, path, place, errors);
     });
 }
@@ -270,8 +271,8 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// What an object within needs; `more` tells whether it takes other members than are named.
-fn embedded(schema: &Json, path: At<'_>, more: bool, errors: &mut FieldErrors) {
+/// Validates a schema with `x-kubernetes-embedded-resource`. `more` says whether it has `additionalProperties`.
+fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);
     if empty && schema[PRESERVE] != true {
@@ -291,21 +292,21 @@ fn embedded(schema: &Json, path: At<'_>, more: bool, errors: &mut FieldErrors) {
     }
 }
 
-/// What is said of the members that every resource has must leave them what they are.
-fn types_of_resource(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+/// The schema must not change the types of `apiVersion`, `kind` and `metadata`.
+fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
         let Some(property) = schema["properties"].get(key) else { continue };
         let found = property.text("/type");
         if found != wanted {
-            let path = At::Key(&properties, key);
+            let path = FieldPath::Key(&properties, key);
             errors.add(|| FieldError::invalid_text(path.member("type"), found, format!("must be {wanted}")));
         }
     }
 }
 
-/// What the root of a resource may say of itself.
-fn root(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
+/// Validates the type of the root and its schema of `metadata`.
+fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");
     if !type_name.is_empty() && type_name != "object" {
@@ -319,6 +320,6 @@ fn root(schema: &Json, path: At<'_>, errors: &mut FieldErrors) {
     });
     if says_more {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        errors.add(|| FieldError::forbidden(At::Key(&properties, "metadata"), why));
+        errors.add(|| FieldError::forbidden(FieldPath::Key(&properties, "metadata"), why));
     }
 }

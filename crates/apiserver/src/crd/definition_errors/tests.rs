@@ -1,4 +1,4 @@
-//! What a real server says of schemas.
+//! The errors of kube-apiserver for invalid schemas.
 
 use pintle_json::{Json, json};
 
@@ -9,9 +9,9 @@ use crate::crd::validator::MOST_STEPS;
 #[track_caller]
 fn check(schema: Json, expected: &[&str]) {
     let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
-    let mut told: Vec<_> = errors.into_iter().map(|error| error.to_string()).collect();
-    told.sort();
-    assert_eq!(told, expected, "{schema}");
+    let mut messages: Vec<_> = errors.into_iter().map(|error| error.to_string()).collect();
+    messages.sort();
+    assert_eq!(messages, expected, "{schema}");
 }
 
 fn with(a: Json) -> Json {
@@ -22,23 +22,23 @@ const E: &str = "x-kubernetes-embedded-resource";
 const I: &str = "x-kubernetes-int-or-string";
 const P: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// A schema of these flags with more in it.
+/// Returns the schema with these flags set.
 fn flagged(flags: &[&str], mut more: Json) -> Json {
     flags.iter().for_each(|flag| more.set(flag, true));
     more
 }
 
 #[test]
-fn members_that_are_not_named_may_stand_beside_named_ones_only_if_all_may() {
-    let beside = |more: Json| {
+fn additional_properties_exclude_properties_unless_true() {
+    let with_additional = |more: Json| {
         with(json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": more}))
     };
     let exclusive =
         "s.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive";
-    check(beside(json!(true)), &[]);
-    check(beside(Json::Null), &[]);
-    check(beside(json!(false)), &[exclusive]);
-    check(beside(json!({"type": "string"})), &[exclusive]);
+    check(with_additional(json!(true)), &[]);
+    check(with_additional(Json::Null), &[]);
+    check(with_additional(json!(false)), &[exclusive]);
+    check(with_additional(json!({"type": "string"})), &[exclusive]);
     for more in [json!(true), json!(false), json!({"type": "string"})] {
         let root = json!({"type": "object", "additionalProperties": more});
         check(root, &["s.additionalProperties: Forbidden: must not be used at the root"]);
@@ -46,7 +46,7 @@ fn members_that_are_not_named_may_stand_beside_named_ones_only_if_all_may() {
 }
 
 #[test]
-fn what_makes_no_sense_together_is_refused() {
+fn contradictory_extensions_are_rejected() {
     let no_flag = |path: &str, flag: &str| {
         format!("s{path}.{flag}: Invalid value: true: must be false if x-kubernetes-int-or-string is true")
     };
@@ -73,7 +73,7 @@ fn what_makes_no_sense_together_is_refused() {
 }
 
 #[test]
-fn what_every_object_has_stays_what_it_is() {
+fn types_of_kind_api_version_and_metadata_are_fixed() {
     let members =
         json!({"kind": {"type": "integer"}, "apiVersion": {"type": "integer"}, "metadata": {"type": "string"}});
     check(
@@ -92,7 +92,7 @@ fn what_every_object_has_stays_what_it_is() {
         ],
     );
     let more = "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified";
-    for (says, expected) in [
+    for (schema, expected) in [
         (json!({"properties": {"name": {"type": "string"}}}), &[][..]),
         (json!({"properties": {}, "description": "", "nullable": false}), &[]),
         (json!({"properties": {"name": {"type": "string"}, "labels": {"type": "object"}}}), &[more]),
@@ -101,14 +101,14 @@ fn what_every_object_has_stays_what_it_is() {
         (json!({"minProperties": 1}), &[more]),
         (flagged(&[P], json!({})), &[more]),
     ] {
-        let mut metadata = says;
+        let mut metadata = schema;
         metadata.set("type", "object");
         check(json!({"type": "object", "properties": {"metadata": metadata}}), expected);
     }
 }
 
 #[test]
-fn types_stand_in_branches_only_as_the_two_of_an_int_or_string() {
+fn types_in_branches_are_rejected_except_int_or_string() {
     let (either, other) =
         (json!([{"type": "integer"}, {"type": "string"}]), json!([{"type": "string"}, {"type": "integer"}]));
     let at = |path: &str| format!("s.properties[a].{path}.type: Forbidden: must be empty to be structural");
@@ -132,7 +132,7 @@ fn types_stand_in_branches_only_as_the_two_of_an_int_or_string() {
 }
 
 #[test]
-fn the_defaults_of_embedded_objects_are_held_against_what_objects_are() {
+fn defaults_of_embedded_objects_must_be_valid_objects() {
     let (plain, object) = (json!({"type": "object"}), |more: Json| {
         let mut schema = flagged(&[E], json!({"type": "object", "properties": {"spec": {"type": "object"}}}));
         more.members("").for_each(|(key, value)| schema.set(key, value.clone()));

@@ -12,12 +12,13 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_prin
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const SELECTABLE_AT_MOST: usize = 8;
-/// Each version is a kind of its own, with all the names; a table has a cell for each column, of each object. A real server sets no bound.
+/// Limits that kube-apiserver does not have. Each version is a kind of its own with all names, and tables have a cell per column and
+/// object.
 const VERSIONS_AT_MOST: usize = 100;
 const COLUMNS_AT_MOST: usize = 100;
 const WARNING_AT_MOST: usize = 256;
 
-/// The faults of all versions.
+/// Returns the errors of all versions.
 pub(super) fn all(object: &Json) -> FieldErrors {
     let versions: Vec<&Json> = object.list("/spec/versions").collect();
     if versions.len() > VERSIONS_AT_MOST {
@@ -52,7 +53,7 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Schemas, subresources, columns and selectable fields, each told once where all versions have it alike.
+/// Returns the errors of schemas, subresources, columns and selectable fields. A part that is the same in all versions is checked once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
@@ -213,7 +214,7 @@ fn selectable(version: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// The schema of a field, which metadata do not have.
+/// Returns the schema of a field. Fields in `metadata` have none.
 fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
     let mut schema = version.at("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;

@@ -1,13 +1,13 @@
-//! Addresses of networks and of their cards.
+//! IP addresses, CIDR ranges and MAC addresses.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An address with a dot in it. Zeros may lead each number.
+/// An IPv4 address, or an IPv6 address with an embedded IPv4 address. Numbers may have leading zeros.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
 }
 
-/// An address and the length of its prefix. Zeros may lead each number.
+/// An IP address with a prefix length. Numbers may have leading zeros.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let most = match (ipv4(address), ipv6(address)) {
@@ -28,7 +28,7 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
 }
 
-/// The numbers of an address without the zeros before them.
+/// Returns an address without the leading zeros of its numbers.
 fn without_zeros(text: &str, separator: char) -> String {
     let plain = |number: &str| {
         let rest = number.trim_start_matches('0');
@@ -37,7 +37,7 @@ fn without_zeros(text: &str, separator: char) -> String {
     text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
 }
 
-/// 6, 8 or 20 bytes in pairs of digits, or in fours with dots.
+/// 6, 8 or 20 bytes, in groups of two digits with colons or dashes, or in groups of four digits with dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let groups = |separator: char, width: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();

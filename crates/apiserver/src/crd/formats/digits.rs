@@ -1,6 +1,6 @@
-//! Numbers with a check digit: books, credit cards; and social security numbers.
+//! Formats of digits: ISBNs, credit card numbers and social security numbers.
 
-/// Digits of a known issuer, with whatever else between them, that satisfy the Luhn sum.
+/// Digits with a known issuer prefix and a valid Luhn checksum. Other characters are ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let spelt: String = text.chars().filter(char::is_ascii_digit).collect();

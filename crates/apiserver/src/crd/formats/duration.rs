@@ -1,4 +1,4 @@
-//! Durations: as Go writes them (`1h30m`), or numbers with a unit anywhere in the text (`3 hours`, `PT1H`).
+//! Durations: in Go's format (`1h30m`), or a text that contains a number with a unit (`3 hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -11,22 +11,22 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// A unit that begins with one of these counts, too.
+/// Words that begin with one of these are units, too.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
-    is_of_go(text) || numbers_with_units(text).unwrap_or(false)
+    is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Numbers, each with its unit, that together fit into 64 bits.
-fn is_of_go(text: &str) -> bool {
+/// Numbers with units whose sum in nanoseconds fits into 64 bits.
+fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
         return true;
     }
     let limit = (1_u128 << 63) - u128::from(!text.starts_with('-'));
     let mut sum = 0_u128;
-    while let Some((amount, after)) = one_of_go(rest) {
+    while let Some((amount, after)) = first_number(rest) {
         sum = sum.saturating_add(amount);
         rest = after;
         if rest.is_empty() {
@@ -36,8 +36,8 @@ fn is_of_go(text: &str) -> bool {
     false
 }
 
-/// The nanoseconds of the first number, and the text behind its unit.
-fn one_of_go(text: &str) -> Option<(u128, &str)> {
+/// Returns the nanoseconds of the first number, and the text after its unit.
+fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");
     let fraction = &fraction[..fraction.bytes().take_while(u8::is_ascii_digit).count()];
@@ -48,13 +48,13 @@ fn one_of_go(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // The digits beyond these are below a nanosecond.
+    // Further digits are less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Whether one of the numbers in a text has a known unit. `None` if one of them is too large.
+/// Whether a number in the text has a known unit. `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

@@ -1,12 +1,12 @@
-//! One address of RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group of one address.
+//! A single address of RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group of one address.
 
-/// Comments within comments are followed down to any depth, without recursion.
+/// Comments may be nested to any depth. They are parsed without recursion.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address, or a group if `groups`, and returns the number of addresses.
+/// Reads an address, or a group if `groups` is set, and returns the number of addresses.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;
@@ -83,7 +83,7 @@ fn phrase(rest: &mut &str) -> Option<()> {
     }
 }
 
-/// Reads a text in quotes and returns the number of its characters.
+/// Reads a quoted string and returns the number of its characters.
 fn quoted(rest: &mut &str) -> Option<usize> {
     let mut escaped = false;
     let mut count = 0;

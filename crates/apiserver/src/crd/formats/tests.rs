@@ -1,4 +1,4 @@
-//! What each format accepts and refuses, as Kubernetes 1.36 answers.
+//! Texts that each format accepts or rejects, as in Kubernetes 1.36.
 
 use super::*;
 
@@ -31,7 +31,7 @@ const ACCEPTED: &[(&str, &[&str])] = &[
     ("no-such", &["x"]),
 ];
 
-const REFUSED: &[(&str, &[&str])] = &[
+const REJECTED: &[(&str, &[&str])] = &[
     ("bsonobjectid", &["x", "507f1f77bcf86cd79943901"]),
     ("byte", &["", "aGk", "aGk-"]),
     ("cidr", &["1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+1", "/1"]),
@@ -60,8 +60,8 @@ const REFUSED: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn each_format_accepts_what_kubernetes_accepts() {
-    for (table, accepted) in [(ACCEPTED, true), (REFUSED, false)] {
+fn each_format_matches_the_verdict_of_kubernetes() {
+    for (table, accepted) in [(ACCEPTED, true), (REJECTED, false)] {
         for (format, texts) in table {
             for text in *texts {
                 assert_eq!(fits(format, text), accepted, "{format}: {text:?}");
@@ -71,11 +71,11 @@ fn each_format_accepts_what_kubernetes_accepts() {
 }
 
 #[test]
-fn dashes_in_the_name_of_a_format_do_not_count() {
+fn dashes_in_format_names_are_ignored() {
     for name in ["date-time", "datetime", "k8s-short-name", "k8sshortname", "uuid-4"] {
         assert!(is_known(name, "string"), "{name}");
     }
-    for (name, of) in [("int32", "string"), ("uuid", "integer"), ("dns", "")] {
-        assert!(!is_known(name, of), "{name}");
+    for (name, type_name) in [("int32", "string"), ("uuid", "integer"), ("dns", "")] {
+        assert!(!is_known(name, type_name), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! URIs as Go's `url.ParseRequestURI` reads them: absolute, or a path from the root. There is no fragment: `#` is a character like others.
+//! URIs as accepted by Go's `url.ParseRequestURI`: absolute, or an absolute path. There are no fragments: `#` is an ordinary character.
 
 use std::net::Ipv6Addr;
 
@@ -19,7 +19,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// The scheme, if there is one, and the rest. `None` if the text begins with a colon.
+/// Returns the scheme, which may be empty, and the rest. Returns `None` if the text begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let none = Some(("", text));
     for (at, c) in text.char_indices() {
@@ -58,7 +58,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
     }
 }
 
-/// An address, with a zone behind `%25` if there is one.
+/// An IPv6 address with an optional zone after `%25`.
 fn is_ipv6(text: &str) -> bool {
     let (address, zone) = match text.split_once("%25") {
         Some((address, zone)) => (address, Some(zone)),
@@ -72,7 +72,7 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Characters of a host. Only bytes beyond ASCII may be escaped.
+/// Only percent signs and bytes beyond ASCII may be percent-encoded in a host.
 fn is_host_text(host: &str) -> bool {
     let beyond = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
     host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(beyond)
@@ -82,7 +82,7 @@ fn may_be_in_host(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:[]<>\"%".contains(c)
 }
 
-/// Whether each percent sign has two hexadecimal digits behind it.
+/// Whether two hexadecimal digits follow each percent sign.
 fn is_escaped(text: &str) -> bool {
     let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(escape)

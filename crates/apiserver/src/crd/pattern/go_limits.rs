@@ -1,13 +1,13 @@
-//! What Go's regular expressions may repeat and hold.
+//! The limits of Go's regular expressions.
 
 use regex_syntax::ast::{Ast, ClassSet, ClassSetItem, RepetitionKind, RepetitionRange};
 
-/// A `{n,m}` repeats at most so often, and so do several within each other together.
+/// The maximum count of a repetition, and the maximum product of nested repetitions.
 const MOST_REPEATED: u32 = 1_000;
-/// So many instructions a pattern may take. Go's own bound is about three times as many.
+/// The maximum number of instructions of a pattern. Go's own limit is about three times as high.
 const MOST_INSTRUCTIONS: usize = 1 << 20;
 
-/// Why Go refuses a pattern that can be parsed, if it does.
+/// Returns the error of Go for a pattern that exceeds its limits.
 pub(super) fn error(ast: &Ast) -> Option<String> {
     if let Some(count) = bad_repeat(ast, MOST_REPEATED) {
         return Some(format!("invalid repeat count: `{{{count}}}`"));
@@ -15,7 +15,7 @@ pub(super) fn error(ast: &Ast) -> Option<String> {
     (instructions(ast) > MOST_INSTRUCTIONS).then(|| "expression too large".into())
 }
 
-/// The parts of an expression.
+/// Returns the direct subexpressions.
 fn parts(ast: &Ast) -> Vec<&Ast> {
     match ast {
         Ast::Repetition(repetition) => vec![&repetition.ast],
@@ -26,7 +26,7 @@ fn parts(ast: &Ast) -> Vec<&Ast> {
     }
 }
 
-/// How often the least and the most a counted repetition repeats; None of `*`, `+` and `?`.
+/// Returns the minimum and maximum count of a repetition, or `None` for `*`, `+` and `?`.
 fn counts(ast: &Ast) -> Option<(u32, u32)> {
     let Ast::Repetition(repetition) = ast else { return None };
     match &repetition.op.kind {
@@ -37,7 +37,7 @@ fn counts(ast: &Ast) -> Option<(u32, u32)> {
     }
 }
 
-/// The first count that is more than `left` allows, which is divided by each count on the way.
+/// Returns the first count that exceeds `left`. Each count divides `left` for the expressions inside.
 fn bad_repeat(ast: &Ast, mut left: u32) -> Option<u32> {
     if let Some((_, most)) = counts(ast) {
         if most > left {
@@ -54,27 +54,27 @@ fn instructions(ast: &Ast) -> usize {
     within.saturating_mul(times)
 }
 
-/// How many classes of Unicode an expression names.
+/// Returns the number of Unicode classes that an expression names.
 pub(super) fn classes(ast: &Ast) -> usize {
     match ast {
         Ast::ClassUnicode(_) => 1,
-        Ast::ClassBracketed(class) => of_set(&class.kind),
+        Ast::ClassBracketed(class) => classes_of_set(&class.kind),
         other => parts(other).into_iter().map(classes).sum(),
     }
 }
 
-fn of_set(set: &ClassSet) -> usize {
+fn classes_of_set(set: &ClassSet) -> usize {
     match set {
-        ClassSet::BinaryOp(op) => of_set(&op.lhs) + of_set(&op.rhs),
-        ClassSet::Item(item) => of_item(item),
+        ClassSet::BinaryOp(op) => classes_of_set(&op.lhs) + classes_of_set(&op.rhs),
+        ClassSet::Item(item) => classes_of_item(item),
     }
 }
 
-fn of_item(item: &ClassSetItem) -> usize {
+fn classes_of_item(item: &ClassSetItem) -> usize {
     match item {
         ClassSetItem::Unicode(_) => 1,
-        ClassSetItem::Bracketed(class) => of_set(&class.kind),
-        ClassSetItem::Union(union) => union.items.iter().map(of_item).sum(),
+        ClassSetItem::Bracketed(class) => classes_of_set(&class.kind),
+        ClassSetItem::Union(union) => union.items.iter().map(classes_of_item).sum(),
         _ => 0,
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_bounded_alone_and_within_each_other() {
+    fn single_and_nested_repeat_counts_are_bounded() {
         for (pattern, expected) in [
             ("a{1000}", true),
             ("a{1001}", false),

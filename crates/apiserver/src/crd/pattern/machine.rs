@@ -1,11 +1,11 @@
-//! Runs a pattern over a text with one list of states, as Go does. It takes little memory, whatever classes the pattern repeats, and a time that is
-//! the product of both lengths. It is for patterns whose automaton would be large.
+//! Runs a pattern over a text with a list of states, as Go does. It needs little memory even for large repeated classes. Its time is
+//! proportional to the product of both lengths. It serves patterns whose automaton would be too large.
 
 use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
-/// A pattern as instructions.
+/// A pattern compiled to instructions.
 #[derive(Debug)]
 pub(super) struct Machine {
     instructions: Vec<Instruction>,
@@ -15,16 +15,16 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Char(char),
-    /// Any character of a class, by the number of that.
+    /// Any character of the class with this index.
     Class(usize),
     Look(Look),
-    /// Goes on at both.
+    /// Continues at both targets.
     Split(usize, usize),
     Match,
 }
 
 impl Machine {
-    /// None: the pattern is about bytes that are no text.
+    /// Compiles a pattern. Returns `None` if it matches bytes that are not UTF-8.
     pub(super) fn new(pattern: &Hir) -> Option<Self> {
         let mut compiler = Compiler::default();
         compiler.compile(pattern)?;
@@ -32,9 +32,9 @@ impl Machine {
         Some(Self { instructions: compiler.instructions, classes: compiler.classes })
     }
 
-    /// Whether the pattern is in the text, and how many instructions that took.
+    /// Returns whether the pattern matches anywhere in the text, and the number of executed instructions.
     pub(super) fn is_match(&self, text: &str) -> (bool, usize) {
-        let mut states = States { is_there: vec![false; self.instructions.len()], all: Vec::new() };
+        let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
@@ -52,7 +52,7 @@ impl Machine {
         (false, steps)
     }
 
-    /// Follows all that needs no character. Returns whether that leads to a match.
+    /// Follows the instructions that consume no character. Returns whether they lead to a match.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {
@@ -81,15 +81,15 @@ impl Machine {
     }
 }
 
-/// The instructions that the text so far has led to.
+/// The set of active instructions.
 struct States {
-    is_there: Vec<bool>,
+    is_active: Vec<bool>,
     all: Vec<usize>,
 }
 
 impl States {
     fn insert(&mut self, at: usize) -> bool {
-        let is_new = !std::mem::replace(&mut self.is_there[at], true);
+        let is_new = !std::mem::replace(&mut self.is_active[at], true);
         if is_new {
             self.all.push(at);
         }
@@ -97,11 +97,11 @@ impl States {
     }
 
     fn clear(&mut self) {
-        self.all.drain(..).for_each(|at| self.is_there[at] = false);
+        self.all.drain(..).for_each(|at| self.is_active[at] = false);
     }
 }
 
-/// Whether an assertion holds between two characters. Words are ASCII, as in Go.
+/// Whether an assertion holds between two characters. Word characters are ASCII, as in Go.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_boundary = is_word(before) != is_word(after);
@@ -123,7 +123,7 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// The number of each class, by where it stands in the pattern: one that is repeated is kept once.
+    /// The index of each class by its address in the pattern, so that a repeated class is stored once.
     known: HashMap<usize, usize>,
 }
 
@@ -195,7 +195,7 @@ impl Compiler {
         Some(())
     }
 
-    /// A split that goes on behind itself, and elsewhere once it is known where.
+    /// Adds a split that continues at the next instruction. `leave` sets its second target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));
@@ -206,7 +206,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// The split goes on at the end of what there is so far, too.
+    /// Sets the second target of a split to the end of the instructions so far.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }
@@ -219,11 +219,11 @@ mod tests {
     use super::*;
 
     fn machine(pattern: &str) -> Machine {
-        Machine::new(&regex_syntax::parse(pattern).expect("a pattern")).expect("of texts")
+        Machine::new(&regex_syntax::parse(pattern).expect("a pattern")).expect("a pattern of UTF-8 text")
     }
 
     #[test]
-    fn a_machine_matches_what_the_automaton_does() {
+    fn machine_agrees_with_the_automaton() {
         let patterns = [
             "",
             "a",
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_repeated_is_kept_once() {
+    fn repeated_class_is_stored_once() {
         let machine = machine(r"^\pL{50}i$");
         assert_eq!((machine.classes.len(), machine.instructions.len()), (1, 54));
     }

@@ -1,4 +1,4 @@
-//! Where documents are kept.
+//! The cache of documents.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -8,68 +8,68 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// How many bytes of documents are kept, but for the documents of all kinds, which take longest to make. Of what is beyond that the tag
-/// alone is, and the rest is made anew for whoever asks.
+/// The maximum size of the cached documents in bytes. The OpenAPI 2 documents of all kinds do not count, because they take longest to
+/// create. Beyond the limit only tags are kept, and documents are created again on request.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// What is kept. To find or keep one costs the same however many there are.
+/// The cache. The cost of a lookup or insertion does not depend on the number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
-    documents: HashMap<DocumentScope, KeptDocument>,
-    /// Those that are kept whole, by when they were last asked for.
+    documents: HashMap<DocumentScope, CachedDocument>,
+    /// The documents that are cached with their bytes, least recently used first.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// How often one was asked for.
-    asked: u64,
-    /// When there are so many, those that tell of what is no more are let go.
-    swept_at: usize,
+    /// The number of uses so far.
+    uses: u64,
+    /// At this number of documents, those whose kinds are gone are removed.
+    sweep_at: usize,
 }
 
 #[derive(Debug)]
-struct KeptDocument {
-    /// What it tells of: kinds that change are other ones. It does not keep them alive, but their place, so that no others come there.
+struct CachedDocument {
+    /// The kinds that it describes. Changed kinds have a new address. The weak pointer keeps the address reserved, but not the kinds alive.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// When it was last asked for.
-    asked: u64,
+    /// The value of `uses` at its last use.
+    last_use: u64,
 }
 
-impl KeptDocument {
-    fn tells_of(&self, subject: &DocumentSubject) -> bool {
+impl CachedDocument {
+    fn describes(&self, subject: &DocumentSubject) -> bool {
         std::ptr::addr_eq(self.subject.as_ptr(), Arc::as_ptr(subject))
     }
 }
 
 impl DocumentCache {
     pub(super) fn find(&mut self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Document> {
-        let kept = self.documents.get_mut(scope).filter(|kept| kept.tells_of(subject))?;
+        let kept = self.documents.get_mut(scope).filter(|kept| kept.describes(subject))?;
         let bytes = kept.bytes.clone()?;
-        self.asked += 1;
-        if let Some(scope) = self.whole.remove(&kept.asked) {
-            kept.asked = self.asked;
-            self.whole.insert(self.asked, scope);
+        self.uses += 1;
+        if let Some(scope) = self.whole.remove(&kept.last_use) {
+            kept.last_use = self.uses;
+            self.whole.insert(self.uses, scope);
         }
         Some(Document { tag: kept.tag.clone(), bytes })
     }
 
     pub(super) fn tag(&self, scope: &DocumentScope, subject: &DocumentSubject) -> Option<Arc<str>> {
-        let kept = self.documents.get(scope).filter(|kept| kept.tells_of(subject))?;
+        let kept = self.documents.get(scope).filter(|kept| kept.describes(subject))?;
         Some(kept.tag.clone())
     }
 
-    /// Keeps a document, or its tag alone, and lets go of what there is no room for.
+    /// Caches a document, or only its tag, and evicts documents beyond the limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
-        self.asked += 1;
+        self.uses += 1;
         let bytes = whole.then(|| document.bytes.clone());
         if let Some(bytes) = bytes.as_ref().filter(|_| counts(&scope)) {
             self.bytes += bytes.len();
-            self.whole.insert(self.asked, scope.clone());
+            self.whole.insert(self.uses, scope.clone());
         }
         let kept =
-            KeptDocument { subject: Arc::downgrade(subject), tag: document.tag.clone(), bytes, asked: self.asked };
+            CachedDocument { subject: Arc::downgrade(subject), tag: document.tag.clone(), bytes, last_use: self.uses };
         self.documents.insert(scope, kept);
         while self.bytes > LARGEST
             && let Some((_, oldest)) = self.whole.pop_first()
@@ -79,27 +79,27 @@ impl DocumentCache {
         }
     }
 
-    /// Lets go of the documents of what is no more, once there are twice as many as there were after the last time.
+    /// Removes the documents whose kinds are gone, once the number of documents has doubled since the last sweep.
     fn sweep(&mut self) {
-        if self.documents.len() < self.swept_at {
+        if self.documents.len() < self.sweep_at {
             return;
         }
         let gone = self.documents.iter().filter(|(_, kept)| kept.subject.strong_count() == 0);
         let gone: Vec<_> = gone.map(|(scope, _)| scope.clone()).collect();
         gone.iter().for_each(|scope| self.remove(scope));
-        self.swept_at = 64 + 2 * self.documents.len();
+        self.sweep_at = 64 + 2 * self.documents.len();
     }
 
     fn remove(&mut self, scope: &DocumentScope) {
-        if let Some(KeptDocument { bytes: Some(bytes), asked, .. }) = self.documents.remove(scope)
-            && self.whole.remove(&asked).is_some()
+        if let Some(CachedDocument { bytes: Some(bytes), last_use, .. }) = self.documents.remove(scope)
+            && self.whole.remove(&last_use).is_some()
         {
             self.bytes -= bytes.len();
         }
     }
 }
 
-/// Whether a document counts towards the limit. There are two that do not, one in each form.
+/// Whether a document counts towards the limit. The OpenAPI 2 documents, one in each form, do not.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -117,7 +117,7 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// What those that are kept tell of, the longest unused first.
+        /// Returns the scopes of the documents that are cached with their bytes, least recently used first.
         pub(in crate::discovery) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_goes_but_for_its_tag_the_longest_unused_first() {
+    fn eviction_is_lru_and_keeps_the_tag() {
         let mut cache = DocumentCache::default();
         let subject: DocumentSubject = Arc::new(());
         let put = |cache: &mut DocumentCache, at: usize| cache.keep(scope(at), &subject, &document(LARGEST / 2), true);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // One that comes again takes its own place, and what is as large as all is not kept at all.
+        // Caching a document again replaces it. A document above the limit is not kept.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
@@ -155,17 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_of_all_kinds_stay_however_large_they_are() {
+    fn documents_of_all_kinds_are_never_evicted() {
         let mut cache = DocumentCache::default();
         let subject: DocumentSubject = Arc::new(());
         let all = [DocumentForm::Json, DocumentForm::Protobuf].map(DocumentScope::All);
-        for of_all in &all {
-            cache.keep(of_all.clone(), &subject, &document(LARGEST + 1), true);
+        for scope in &all {
+            cache.keep(scope.clone(), &subject, &document(LARGEST + 1), true);
         }
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
-        assert!(all.iter().all(|of_all| cache.find(of_all, &subject).is_some()));
+        assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // Of other kinds, another document takes its place.
+        // A document of other kinds replaces it.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_no_more_nothing_is_kept_for_long() {
+    fn documents_of_dropped_kinds_are_swept() {
         let mut cache = DocumentCache::default();
         let stays: DocumentSubject = Arc::new(());
         cache.keep(scope(0), &stays, &document(1), true);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn to_keep_one_costs_the_same_however_many_there_are() {
+    fn cost_of_caching_does_not_grow_with_the_count() {
         let subject: DocumentSubject = Arc::new(());
         let document = document(1);
         let keep = |count: usize| {

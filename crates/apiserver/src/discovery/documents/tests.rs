@@ -1,4 +1,4 @@
-//! What is made anew, what is kept, and under which tag.
+//! Tests of caching and tags.
 
 use super::*;
 use crate::kinds::GroupResource;
@@ -8,7 +8,7 @@ fn apps() -> DocumentScope {
 }
 
 #[tokio::test]
-async fn a_document_is_made_once_and_anew_for_other_kinds() {
+async fn documents_are_cached_until_the_kinds_change() {
     let documents = Arc::new(Documents::default());
     let served = Arc::new(Kinds::builtin());
     for scope in [
@@ -21,7 +21,7 @@ async fn a_document_is_made_once_and_anew_for_other_kinds() {
         let find = async |served| documents.find(served, scope.clone()).await.expect("made").expect("served");
         let first = find(&served).await;
         assert_eq!(find(&served).await.bytes.as_ptr(), first.bytes.as_ptr());
-        // Kinds of another server, which are equal but not the same.
+        // The kinds of another server are equal, but not the same value.
         let again = find(&Arc::new(Kinds::builtin())).await;
         assert_ne!(again.bytes.as_ptr(), first.bytes.as_ptr());
         assert_eq!(again.tag, first.tag);
@@ -29,7 +29,7 @@ async fn a_document_is_made_once_and_anew_for_other_kinds() {
 }
 
 #[tokio::test]
-async fn a_document_has_one_tag_in_all_forms_whichever_is_made_first() {
+async fn json_and_protobuf_documents_have_the_same_tag() {
     let served = Arc::new(Kinds::builtin());
     let apps = |form| DocumentScope::Version(GroupVersion::new("apps", "v1"), form);
     let [json, protobuf] = [DocumentForm::Json, DocumentForm::Protobuf];
@@ -47,7 +47,7 @@ async fn a_document_has_one_tag_in_all_forms_whichever_is_made_first() {
 }
 
 #[tokio::test]
-async fn the_index_keeps_no_text_but_its_own() {
+async fn index_caches_only_the_tags_of_other_documents() {
     let documents = Arc::new(Documents::default());
     let served = Arc::new(Kinds::builtin());
     assert!(documents.cache().is_empty());
@@ -61,7 +61,7 @@ async fn the_index_keeps_no_text_but_its_own() {
 }
 
 #[tokio::test]
-async fn a_definition_that_changes_has_the_document_of_its_version_made_anew_and_no_other() {
+async fn changed_definition_invalidates_only_its_own_documents() {
     const COUNT: usize = 300;
     let documents = Arc::new(Documents::default());
     let mut served = Kinds::builtin();

@@ -1,4 +1,4 @@
-//! The schemas of what kinds are and of their lists: what all objects have in common, and what the schema of a definition implies.
+//! The schemas of kinds and of their lists. Adds the fields that all objects have, and the schemas that extensions of a definition imply.
 
 use pintle_json::{Json, json};
 use pintle_schema::openapi::reference;
@@ -16,14 +16,14 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object.";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase.";
 
-/// The schema of a kind with what all objects have.
+/// Adds `apiVersion`, `kind`, `metadata` and the kind's name to the schema of a kind.
 pub(super) fn complete(kind: &Kind, schema: &mut Json) {
     let metadata = documented(METADATA_SCHEMA, &format!("Standard object's metadata. {CONVENTIONS}#metadata"));
-    say_what_it_is(schema, metadata);
+    add_object_fields(schema, metadata);
     schema.set("x-kubernetes-group-version-kind", json!([gvk(&kind.gvk())]));
 }
 
-/// The schema of a kind's lists.
+/// Returns the schema of a kind's list.
 pub(super) fn list(kind: &Kind) -> Json {
     let items = json!({
         "description": format!("List of {}. {CONVENTIONS}", kind.plural),
@@ -38,14 +38,14 @@ pub(super) fn list(kind: &Kind) -> Json {
         "x-kubernetes-group-version-kind": [gvk(&kind.group_version().with_kind(&kind.list_kind))],
     });
     let metadata = documented(LIST_METADATA_SCHEMA, &format!("Standard list metadata. {CONVENTIONS}#types-kinds"));
-    say_what_it_is(&mut schema, metadata);
+    add_object_fields(&mut schema, metadata);
     if let Some(fields) = kind.strategy.openapi().and_then(|declared| declared.get(SELECTABLE)) {
         schema.set(SELECTABLE, fields.clone());
     }
     schema
 }
 
-fn say_what_it_is(schema: &mut Json, metadata: Json) {
+fn add_object_fields(schema: &mut Json, metadata: Json) {
     if let Some(properties) = schema.member("properties") {
         properties.set("apiVersion", text(&format!("{API_VERSION} {CONVENTIONS}#resources")));
         properties.set("kind", text(&format!("{KIND} {CONVENTIONS}#types-kinds")));
@@ -53,28 +53,29 @@ fn say_what_it_is(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// A declared schema with what its extensions imply, for clients that know none of them. It nests no deeper than what is stored.
+/// Returns the schema of a definition with the schemas that its extensions imply, for clients that do not know the extensions. The
+/// recursion is bounded because the nesting of stored objects is.
 pub(super) fn declared(mut schema: Json) -> Json {
-    spell_out(&mut schema);
+    expand_extensions(&mut schema);
     schema
 }
 
-fn spell_out(schema: &mut Json) {
+fn expand_extensions(schema: &mut Json) {
     for parts in ["properties", "allOf", "anyOf", "oneOf"] {
         match schema.get_mut(parts) {
-            Some(Json::Object(parts)) => parts.values_mut().for_each(spell_out),
-            Some(Json::Array(parts)) => parts.iter_mut().for_each(spell_out),
+            Some(Json::Object(parts)) => parts.values_mut().for_each(expand_extensions),
+            Some(Json::Array(parts)) => parts.iter_mut().for_each(expand_extensions),
             _ => (),
         }
     }
     for part in ["items", "additionalProperties", "not"] {
-        schema.get_mut(part).into_iter().for_each(spell_out);
+        schema.get_mut(part).into_iter().for_each(expand_extensions);
     }
-    let is = |schema: &Json, extension: &str| schema[extension] == true;
-    if is(schema, "x-kubernetes-int-or-string") {
+    let flag = |schema: &Json, extension: &str| schema[extension] == true;
+    if flag(schema, "x-kubernetes-int-or-string") {
         schema.set_default("anyOf", json!([{"type": "integer"}, {"type": "string"}]));
     }
-    if is(schema, "x-kubernetes-embedded-resource") {
+    if flag(schema, "x-kubernetes-embedded-resource") {
         schema.set_default("properties", json!({}));
         if let Some(properties) = schema.member("properties") {
             properties.set("apiVersion", text(&format!("{EMBEDDED_API_VERSION} {CONVENTIONS}#resources")));

@@ -1,12 +1,12 @@
-//! Protobuf written from its end: how long a message is stands before it, and is known only when it is written. So no byte is moved
-//! twice, however deep the messages nest.
+//! Writes protobuf from the end to the start. The length of a message precedes it, but is only known after the message is written. Writing
+//! backwards avoids moving bytes, however deep messages nest.
 
-/// What has been written so far, the last byte first.
+/// The output so far, in reverse order of bytes.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// What was written, in its order: the field that was written last is the first.
+    /// Returns the output. The field that was written last comes first.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -22,12 +22,12 @@ impl Backwards {
         self.tag(number, 1);
     }
 
-    /// Bytes, a text, or messages that have been written already.
+    /// Writes bytes, a text, or encoded messages.
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// The message that `write` writes.
+    /// Writes the message that `write` produces.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
@@ -39,7 +39,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Seven bits a byte; all but the last, which is written first, say that there are more.
+    /// Writes a varint: seven bits per byte, with the top bit set in all bytes but the last.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_last_comes_first() {
+    fn last_written_field_comes_first() {
         let mut out = Backwards::default();
         out.double(4, 1.5);
         out.nested(3, |out| {

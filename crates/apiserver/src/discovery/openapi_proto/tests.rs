@@ -1,4 +1,4 @@
-//! What the tables know, and what they make of values.
+//! Tests of the message tables and the encoder.
 
 use pintle_json::json;
 
@@ -7,7 +7,7 @@ use crate::clock::effort::is_linear;
 use crate::discovery::{openapi, openapi_v2};
 use crate::kinds::Kinds;
 
-/// The members of a value that have no field, and those whose value is of another shape.
+/// Collects the members of a value that have no field, or whose value has another shape.
 fn left_out(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {
@@ -30,7 +30,7 @@ fn left_out(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String
 }
 
 #[test]
-fn all_that_the_documents_of_built_in_kinds_say_can_be_said() {
+fn documents_of_built_in_kinds_are_encoded_completely() {
     let served = Kinds::builtin();
     let versions = || served.versions().map(|(_, kinds)| kinds.kinds().cloned().collect::<Vec<_>>());
     let mut found = Vec::new();
@@ -55,7 +55,7 @@ fn all_that_the_documents_of_built_in_kinds_say_can_be_said() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// The bytes of a schema, without what comes before them.
+/// Checks the encoding of an object.
 #[track_caller]
 fn check(message: &'static ProtoMessage, value: &Json, expected: &[&[u8]]) {
     let mut out = Backwards::default();
@@ -64,7 +64,7 @@ fn check(message: &'static ProtoMessage, value: &Json, expected: &[&[u8]]) {
 }
 
 #[test]
-fn a_schema_is_written_as_its_version_has_it() {
+fn schemas_are_encoded_as_in_their_openapi_version() {
     check(&v2::SCHEMA, &json!({"type": "string"}), &[&[0xb2, 1, 8, 0x0a, 6], b"string"]);
     check(&v2::SCHEMA, &json!({"type": ["a", "b"]}), &[&[0xb2, 1, 6, 0x0a, 1], b"a", &[0x0a, 1], b"b"]);
     check(&v3::SCHEMA, &json!({"type": "string"}), &[&[0xca, 1, 6], b"string"]);
@@ -90,7 +90,7 @@ fn a_schema_is_written_as_its_version_has_it() {
 }
 
 #[test]
-fn a_property_may_be_named_like_anything() {
+fn properties_may_have_any_name() {
     for name in ["$ref", "x-y", "default", "/a", "*", ""] {
         let schema = json!({"properties": {name: {}}});
         let length = u8::try_from(name.len()).expect("a short name");
@@ -100,7 +100,7 @@ fn a_property_may_be_named_like_anything() {
 }
 
 #[test]
-fn a_parameter_is_of_the_sort_that_its_place_says() {
+fn message_of_a_parameter_depends_on_its_location() {
     let parameter = |place: &str| json!({"parameters": [{"in": place}]});
     check(&v2::PATH_ITEM, &parameter("body"), &[&[0x4a, 10, 0x0a, 8, 0x0a, 6, 0x1a, 4], b"body"]);
     check(&v2::PATH_ITEM, &parameter("query"), &[&[0x4a, 13, 0x0a, 11, 0x12, 9, 0x1a, 7, 0x12, 5], b"query"]);
@@ -113,14 +113,14 @@ fn nested(depth: usize) -> Json {
 }
 
 #[test]
-fn what_nests_deep_stands_on_one_line() {
+fn deeply_nested_values_are_written_on_one_line() {
     assert_eq!(yaml(&nested(DEEPEST_BLOCK)), format!("{}1\n", "- ".repeat(DEEPEST_BLOCK)));
     let deeper = DEEPEST_BLOCK + 1;
     assert_eq!(yaml(&nested(deeper)), format!("{}1{}", "[".repeat(deeper), "]".repeat(deeper)));
 }
 
 #[test]
-fn the_work_is_linear_in_the_document_however_deep_it_nests() {
+fn encoding_takes_linear_time_and_little_space_when_nested() {
     let schema = |depth: usize, leaf: Json| {
         let schema = (0..depth).fold(leaf, |schema, _| json!({"properties": {"a": schema}}));
         json!({"components": {"schemas": {"a": schema}}})

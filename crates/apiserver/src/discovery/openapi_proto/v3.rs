@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 3, but for what no document of the server says: servers, security, callbacks, links, headers and examples by
-//! name.
+//! The messages of OpenAPI 3, except parts that the server's documents never contain: servers, security, callbacks, links, headers and
+//! named examples.
 
 use pintle_json::Json;
 
@@ -16,10 +16,10 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
     if value.get("$ref").is_some() { (2, One(&REFERENCE)) } else { (1, shape) }
 }
 
-/// A schema, or no more than whether there may be others.
+/// `additionalProperties`: a schema or a boolean.
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// Of lists and objects no more can be said than that they are there.
+/// The message cannot hold lists and objects. For these it is empty.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

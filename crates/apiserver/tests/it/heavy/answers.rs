@@ -1,4 +1,4 @@
-//! Answers that are heavy to make, each of an object that is as large as it may be, or is shown otherwise than it is stored.
+//! Responses that are expensive to create: for objects of maximum size, or in another form than the stored one.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// What is written before, how and where, and then the request whose answer is heavy.
+/// A request with an expensive response, and the writes that prepare it.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The object that is changed while its watch is read; none of what is no watch.
+    /// For a watch: the collection of the object to change while the watch is read.
     changed: Option<&'static str>,
 }
 
-/// Each of them.
+/// Returns all cases.
 pub(crate) fn answers() -> Vec<HeavyAnswer> {
-    let of = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
-    let map = || of(CONFIG_MAPS, config_map(json!({"data": members(40_000, "k", &"v".into())})));
-    let labelled = || of(CONFIG_MAPS, with_metadata("labels", members(40_000, "k", &"v".into())));
-    let large = || of(DEPLOYMENTS, deployment(5_000));
+    let post = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
+    let map = || post(CONFIG_MAPS, config_map(json!({"data": members(40_000, "k", &"v".into())})));
+    let labelled = || post(CONFIG_MAPS, with_metadata("labels", members(40_000, "k", &"v".into())));
+    let large = || post(DEPLOYMENTS, deployment(5_000));
     let widgets = |defaults: Json| {
         let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "d": defaults}});
         definition(json!({"type": "object", "properties": {"l": {"type": "array", "items": item}}}))
@@ -63,7 +63,7 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
     vec![
         read("an object in YAML", map(), &format!("{CONFIG_MAPS}/heavy"), YAML),
         read("a list in YAML", map(), CONFIG_MAPS, YAML),
-        read("a list for people", map(), &format!("{CONFIG_MAPS}?pretty=true"), &[]),
+        read("a pretty list", map(), &format!("{CONFIG_MAPS}?pretty=true"), &[]),
         read("a list in protobuf", map(), CONFIG_MAPS, PROTOBUF),
         read("a table", map(), CONFIG_MAPS, TABLE),
         read("a compressed list", map(), CONFIG_MAPS, GZIP),
@@ -79,7 +79,7 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
 }
 
 impl HeavyAnswer {
-    /// A server that has what is to be read.
+    /// Starts a server with the prepared objects.
     pub(crate) async fn serve(&self) -> Arc<ApiServer> {
         let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
         for (method, path, object) in &self.before {
@@ -90,11 +90,11 @@ impl HeavyAnswer {
         server
     }
 
-    /// Reads the answer; of a watch what is there, and one change.
-    pub(crate) async fn ask(self, server: Arc<ApiServer>) {
+    /// Reads the response. For a watch: the initial events and one change.
+    pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // None of it is parsed, which would hold this thread, too.
+        // Nothing is parsed, because that would block this thread, too.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

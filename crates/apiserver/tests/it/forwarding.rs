@@ -1,4 +1,4 @@
-//! What a plan has the other cluster answer, when that answers late, in part, or never.
+//! Requests that a plan forwards to a cluster that responds late, in part, or never.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,17 +16,17 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
-/// Of an API that only the cluster knows.
+/// A path of an API that only the cluster serves.
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
 const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that answers what is passed on with a line, and everything else as a server does.
+/// A cluster that responds to forwarded requests with one line after a delay, and to all others as a server does.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// How long the head of the answer takes, and its line after that; it never ends.
+    /// The delay of the response head, and the further delay of the line. The body never ends.
     head: Duration,
     line: Duration,
 }
@@ -61,7 +61,7 @@ impl Service<Request<Full<Bytes>>> for Slow {
     }
 }
 
-/// A plan for a cluster whose answers take so long.
+/// Starts a plan for a cluster with these delays.
 async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let slow = Slow { inner: live.in_process(), head, line };
@@ -69,7 +69,7 @@ async fn plan(head: Duration, line: Duration) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-async fn ask(plan: &Plan, method: Method, path: &str) -> Response<InProcessBody> {
+async fn send_in_process(plan: &Plan, method: Method, path: &str) -> Response<InProcessBody> {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     plan.server().in_process().call(request).await.expect("an answer")
 }
@@ -81,43 +81,49 @@ async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_says_nothing_is_waited_for_as_long_as_somebody_listens() {
+async fn forwarded_logs_have_no_timeout() {
     let (_live, plan) = plan(LONG, LONG).await;
     let begun = Instant::now();
     for path in [LOG.to_owned(), format!("{LOG}?follow=true")] {
-        let mut answer = ask(&plan, Method::GET, &path).await;
+        let mut answer = send_in_process(&plan, Method::GET, &path).await;
         assert_eq!((answer.status().as_u16(), next(&mut answer).await.expect("a line")), (200, "a line\n".into()));
     }
     assert_eq!(begun.elapsed().as_secs(), 4 * LONG.as_secs());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_begins_in_time_and_then_goes_on() {
+async fn forwarded_watch_has_a_timeout_only_for_its_head() {
     let watch = format!("{METRICS}?watch=1");
     let (_live, late) = plan(LONG, Duration::ZERO).await;
     let begun = Instant::now();
-    assert_eq!((ask(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+    assert_eq!(
+        (send_in_process(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()),
+        (504, 60)
+    );
     let (_live, slow) = plan(Duration::ZERO, LONG).await;
-    assert_eq!(next(&mut ask(&slow, Method::GET, &watch).await).await.expect("a line"), "a line\n");
+    assert_eq!(next(&mut send_in_process(&slow, Method::GET, &watch).await).await.expect("a line"), "a line\n");
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_read_is_whole_in_time_or_fails() {
+async fn other_forwarded_reads_time_out_as_a_whole() {
     for path in [METRICS.to_owned(), format!("{METRICS}/p?watch=1"), format!("{METRICS}/watch/x")] {
         let (_live, late) = plan(LONG, Duration::ZERO).await;
         let begun = Instant::now();
-        assert_eq!((ask(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+        assert_eq!(
+            (send_in_process(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()),
+            (504, 60)
+        );
         let (_live, endless) = plan(Duration::from_secs(20), Duration::from_secs(20)).await;
         let begun = Instant::now();
-        let mut answer = ask(&endless, Method::GET, &path).await;
+        let mut answer = send_in_process(&endless, Method::GET, &path).await;
         assert_eq!(next(&mut answer).await.expect("a line"), "a line\n");
-        let error = next(&mut answer).await.expect_err("it does not come to its end");
+        let error = next(&mut answer).await.expect_err("the body never ends");
         assert_eq!((error.kind(), begun.elapsed().as_secs()), (io::ErrorKind::TimedOut, 60), "{path}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_of_a_read_is_not_waited_for_and_that_of_a_question_not_for_ever() {
+async fn read_bodies_are_ignored_and_review_bodies_time_out() {
     let (_live, plan) = plan(Duration::ZERO, Duration::ZERO).await;
     let call = |method: Method, path: &str| {
         let never = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
@@ -128,6 +134,6 @@ async fn the_body_of_a_read_is_not_waited_for_and_that_of_a_question_not_for_eve
         assert_eq!(call(Method::GET, path).await.expect("an answer").status(), 200);
     }
     let begun = Instant::now();
-    let asked = call(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await;
-    assert_eq!((asked.expect("an answer").status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+    let response = call(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await;
+    assert_eq!((response.expect("an answer").status().as_u16(), begun.elapsed().as_secs()), (504, 60));
 }

@@ -1,0 +1,67 @@
+//! The path of a value in an object.
+
+use std::fmt;
+
+/// The path of a value in an object. It becomes text only for error messages, because it may be as long as the object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FieldPath<'a> {
+    /// The path of the root value. Empty for a whole object.
+    Start(&'a str),
+    Member(&'a FieldPath<'a>, &'a str),
+    Item(&'a FieldPath<'a>, usize),
+    /// A map value, written as `[key]`.
+    Key(&'a FieldPath<'a>, &'a str),
+}
+
+impl<'a> FieldPath<'a> {
+    pub(crate) fn member(&'a self, name: &'a str) -> Self {
+        Self::Member(self, name)
+    }
+
+    /// Returns the text of the root.
+    pub(crate) fn start(self) -> &'a str {
+        match self {
+            Self::Start(path) => path,
+            Self::Member(parent, _) | Self::Item(parent, _) | Self::Key(parent, _) => parent.start(),
+        }
+    }
+
+    pub(crate) fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+}
+
+impl fmt::Display for FieldPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(path) => f.write_str(path),
+            Self::Member(Self::Start(""), name) => f.write_str(name),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Key(parent, key) => write!(f, "{parent}[{key}]"),
+        }
+    }
+}
+
+impl From<FieldPath<'_>> for String {
+    fn from(at: FieldPath<'_>) -> Self {
+        at.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_with_dots_and_brackets() {
+        let start = FieldPath::Start("");
+        let (spec, status) = (start.member("spec"), FieldPath::Start("status"));
+        let items = spec.member("items");
+        for (at, path) in
+            [(start, ""), (spec, "spec"), (items.item(2), "spec.items[2]"), (status.member("a"), "status.a")]
+        {
+            assert_eq!(String::from(at), path);
+        }
+    }
+}
