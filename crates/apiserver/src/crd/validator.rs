@@ -61,6 +61,10 @@ impl Validation {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
+            // kube-apiserver rejects null for every enum, even if the enum lists it.
+            if let Some(values) = &schema.limits.values {
+                self.unsupported(values.all(), value, path);
+            }
             return;
         }
         // A value of the wrong type is validated further, except null.
@@ -301,14 +305,17 @@ impl Validation {
     fn one_of_values(&mut self, limits: &Limits, value: &Json, path: FieldPath<'_>) {
         let Some(values) = &limits.values else { return };
         self.spend(1 + weight::of_value(value) / STEP_OF_TEXT);
-        if values.has(value) {
-            return;
+        if !values.has(value) {
+            self.unsupported(values.all(), value, path);
         }
+    }
+
+    fn unsupported(&mut self, supported: &[Json], value: &Json, path: FieldPath<'_>) {
         self.tell(|| {
-            let known: Vec<_> =
-                values.all().iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
-            let known: Vec<_> = known.iter().map(String::as_str).collect();
-            FieldError::unsupported(path, value, &known)
+            let texts = supported.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
+            let texts: Vec<String> = texts.collect();
+            let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+            FieldError::unsupported(path, value, &texts)
         });
     }
 
@@ -455,6 +462,20 @@ mod tests {
     use super::super::pattern::Patterns;
     use super::*;
     use crate::clock::effort::is_linear;
+
+    #[test]
+    fn null_is_not_a_value_of_a_nullable_enum() {
+        // Recorded from kube-apiserver 1.36.1.
+        for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
+            let schema = json!({"type": "string", "nullable": true, "enum": values});
+            let schema = Structural::read(&schema, &mut Patterns::default());
+            let errors: Vec<_> = validate(&schema, &Json::Null, None, "a").into_iter().collect();
+            let [error] = &errors[..] else { panic!("{errors:?}") };
+            assert_eq!(error.message, format!("Unsupported value: null: supported values: {listed}"));
+        }
+        let schema = Structural::read(&json!({"type": "string", "nullable": true}), &mut Patterns::default());
+        assert!(validate(&schema, &Json::Null, None, "a").is_empty());
+    }
 
     /// Returns the number of steps that validating a value takes.
     fn steps(schema: &Json, value: &Json) -> usize {

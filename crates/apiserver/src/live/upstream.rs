@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Method, Request, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_json::{Json, json};
@@ -68,7 +68,8 @@ impl Upstream {
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = kind.unwrap_or("text/plain").to_owned();
-        Err(Refusal { code: head.status.as_u16(), content_type, body: read_to_end(body, LARGEST_RESPONSE).await? })
+        let (code, retry_after) = (head.status.as_u16(), head.headers.get(RETRY_AFTER).cloned());
+        Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
     /// Reads the JSON at a path.
@@ -123,6 +124,8 @@ pub(crate) struct Refusal {
     pub(crate) code: u16,
     content_type: String,
     body: Bytes,
+    /// The header `Retry-After`.
+    retry_after: Option<HeaderValue>,
 }
 
 impl Refusal {
@@ -131,7 +134,7 @@ impl Refusal {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": code,
         });
-        Self { code, content_type: "application/json".into(), body: status.to_string().into() }
+        Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
     }
 
     pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
@@ -147,7 +150,7 @@ impl Refusal {
     /// Takes the status from an `ERROR` event of a watch.
     pub(super) fn from_status(status: &Json) -> Self {
         let code = status["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
-        Self { code, content_type: "application/json".into(), body: status.to_string().into() }
+        Self { code, content_type: "application/json".into(), body: status.to_string().into(), retry_after: None }
     }
 
     pub(super) fn timeout() -> Self {
@@ -167,7 +170,10 @@ impl Refusal {
             Unread::TooLarge => {
                 Self::new(413, "RequestEntityTooLarge", &format!("a body is longer than {LARGEST_BODY} bytes"))
             }
-            Unread::OutOfBudget => Self::new(429, "TooManyRequests", "too many request bodies at once"),
+            Unread::OutOfBudget => {
+                let retry_after = Some(HeaderValue::from_static("1"));
+                Self { retry_after, ..Self::new(429, "TooManyRequests", "too many request bodies at once") }
+            }
         }
     }
 
@@ -195,7 +201,9 @@ impl Refusal {
 
     pub(super) fn into_response(self) -> Response<ResponseBody> {
         let body = Full::new(self.body).map_err(|never| match never {}).boxed_unsync();
-        let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type).body(body);
+        let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
+        let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
+        let response = response.body(body);
         // The status and the content type come from a valid response, or from the constructors above.
         response.unwrap_or_default()
     }

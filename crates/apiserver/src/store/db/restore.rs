@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{Db, Inner};
-use crate::store::{Draft, Expect, Key, ResourceKey, Stored};
+use crate::store::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
 /// The place of an object in the store.
 type StoreKey = (ResourceKey, Key);
@@ -38,16 +38,20 @@ impl Db {
             difference.update(self, wanted, current.everything());
             let mut inner = self.lock();
             if inner.store.revision() == current.revision() {
-                return self.apply_difference(&mut inner, difference);
+                let replaced = self.apply_difference(&mut inner, difference);
+                drop(inner);
+                return replaced.changes.len();
             }
         }
         let mut inner = self.lock();
         let current = inner.store.now().everything();
         difference.update(self, wanted, current);
-        self.apply_difference(&mut inner, difference)
+        let replaced = self.apply_difference(&mut inner, difference);
+        drop(inner);
+        replaced.changes.len()
     }
 
-    fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> usize {
+    fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
         // An object with other content is removed and created again. The new object may claim values that the removed
@@ -60,9 +64,15 @@ impl Db {
             let draft = inner.with_free_claims(&place.0, &place.1, Expect::Absent, draft);
             changes.extend(inner.store.put(now, &place.0, &place.1, Expect::Absent, draft));
         }
-        self.notify(inner, &changes);
-        changes.len()
+        let present = self.notify(inner, &changes);
+        Replaced { changes, _present: present }
     }
+}
+
+/// What a restore replaced. It can own the last references to many objects, so it is dropped without the lock.
+struct Replaced {
+    changes: Vec<Arc<Change>>,
+    _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
