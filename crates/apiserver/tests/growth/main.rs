@@ -16,7 +16,7 @@ use support::cpu_time;
 async fn work_for_a_heavy_body_grows_linearly() {
     // Linear work takes four times as long, quadratic work sixteen times. The minimum of a few tries counts.
     const MOST: u32 = 8;
-    const TRIES: usize = 4;
+    const TRIES: usize = 8;
     let effort = async |heavy: &Heavy| {
         let (_server, work) = begin(heavy, false).await;
         let before = cpu_time(ClockId::ProcessCPUTime);

@@ -95,6 +95,12 @@ async fn ingress_without_a_class_gets_the_default() {
         let made = post(&server, &format!("{api}/namespaces/default/ingresses"), ingress).await;
         assert_eq!(made["spec"]["ingressClassName"], class);
     }
+    // The column does not show the class of the annotation.
+    let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let path = format!("{api}/namespaces/default/ingresses");
+    let table = read(send(&server, Method::GET, &path, &accept, "").await).await.body;
+    let classes: Vec<_> = table.list("/rows").map(|row| row["cells"][1].clone()).collect();
+    assert_eq!(classes, ["i", "<none>"]);
 }
 
 #[tokio::test]

@@ -137,6 +137,34 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
 }
 
 #[test]
+fn manifests_in_utf16_or_with_a_byte_order_mark_are_loaded() {
+    let folder = std::env::temp_dir().join(format!("pintle-encodings-{:x}", fastrand::u64(..)));
+    std::fs::create_dir(&folder).expect("a folder");
+    let manifest = |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: ä}}}}");
+    let utf16 = |name: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        std::iter::once(0xfeff).chain(manifest(name).encode_utf16()).flat_map(bytes).collect()
+    };
+    let files = [
+        ("marked", format!("\u{feff}{}", manifest("marked")).into_bytes()),
+        ("little", utf16("little", u16::to_le_bytes)),
+        ("big", utf16("big", u16::to_be_bytes)),
+    ];
+    let paths = files.iter().map(|(name, bytes)| {
+        let path = folder.join(name).with_extension("yaml");
+        std::fs::write(&path, bytes).expect("a file");
+        path.display().to_string()
+    });
+    let arguments: Vec<String> = paths.flat_map(|path| ["--load".into(), path]).collect();
+    let (program, url) = Program::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    for (name, _) in &files {
+        let map = Program::get(&url, &format!("/api/v1/namespaces/default/configmaps/{name}"));
+        assert!(map.starts_with("HTTP/1.1 200") && map.contains(r#""data":{"a":"ä"}"#), "{name}: {map}");
+    }
+    program.terminate();
+    std::fs::remove_dir_all(folder).expect("the folder");
+}
+
+#[test]
 fn bind_and_controllers_flags_are_respected() {
     let (program, url) = Program::start(&["--bind", "127.0.0.2", "--controllers=none"]);
     assert!(url.starts_with("http://127.0.0.2:"), "{url}");

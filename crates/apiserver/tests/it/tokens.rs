@@ -234,3 +234,23 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     other.restore(&snapshot);
     assert!(is_valid(&other, &first).await);
 }
+
+#[tokio::test]
+async fn review_lists_audiences_in_the_order_of_the_request() {
+    let server = server().await;
+    account(&server).await;
+    let token = token(&server, json!({"audiences": ["z", "m", "a"]})).await;
+    assert_eq!(review(&server, &token, &["a", "x", "z"]).await["audiences"], json!(["a", "z"]));
+}
+
+#[tokio::test]
+async fn token_request_without_bound_name_is_a_bad_request() {
+    let server = server().await;
+    account(&server).await;
+    for kind in ["Pod", "Secret", "Node"] {
+        let body = json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": kind}}});
+        let path = format!("{ACCOUNTS}/a/token");
+        let refused = send_as(&server, "root", Method::POST, &path, &[], body).await;
+        assert_eq!((refused.code, &refused.body["message"]), (400, &json!("Name parameter required.")), "{kind}");
+    }
+}
