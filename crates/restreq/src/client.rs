@@ -20,7 +20,7 @@ use crate::request::HttpBody;
 use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::transport::proxy::{Environment, Proxy};
-use crate::transport::{ConnectionUse, Failure, ResponseBody, Transport};
+use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
@@ -461,13 +461,13 @@ impl RestClient {
     pub(crate) async fn round_trip(
         &self,
         request: http::Request<HttpBody>,
-        span: ConnectionUse,
+        options: ExchangeOptions,
     ) -> Result<http::Response<ResponseBody>, Failure> {
         #[cfg(feature = "tower")]
         if let Some(layered) = &self.shared.layered {
-            return layered.round_trip(request, span).await;
+            return layered.round_trip(request, options).await;
         }
-        self.shared.transport.round_trip(request, span).await
+        self.shared.transport.round_trip(request, options).await
     }
 
     pub(crate) fn warnings(&self) -> &Arc<dyn WarningHandler> {

@@ -23,7 +23,7 @@ use crate::metrics::Timer;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
-use crate::transport::{ConnectionUse, Failure, ResponseBody, Shown, in_one_line};
+use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Shown, in_one_line};
 use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
 /// How to treat the response.
@@ -381,12 +381,13 @@ impl Request {
         let is_gzip_asked = self.client.takes_gzip()
             && mode == Mode::Unary
             && crate::compression::ask(&self.method, request.headers_mut());
-        let span = if mode == Mode::Unary { ConnectionUse::Short } else { ConnectionUse::Long };
+        let usage = if mode == Mode::Unary { ConnectionUse::Short } else { ConnectionUse::Long };
         let timeouts = *self.client.timeouts();
-        let max_wait = timeouts.headers.filter(|_| mode != Mode::Stream);
+        let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
+        // The transport applies the deadline once it has a connection. A layer can replace the transport.
         let max_wait =
-            max_wait.and_then(|max_wait| Some((from_now(max_wait.saturating_add(timeouts.connect))?.0, max_wait)));
-        let exchange = pin!(self.client.round_trip(request, span));
+            headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
+        let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
         match within(max_wait, exchange).await {
             #[cfg(feature = "gzip")]
             Ok(Ok(answer)) if is_gzip_asked => Ok(crate::compression::undo(answer)),
@@ -488,6 +489,7 @@ impl Failure {
                 Error::Connect { request, refused, message: in_one_line(&*source).into(), source }
             }
             Self::ConnectTimeout => late(line, Phase::Connect, connect),
+            Self::HeadersTimeout(after) => late(line, Phase::Headers, after),
             Self::Unprocessed(source) => Error::Unprocessed { request, message: in_one_line(&*source).into(), source },
             Self::Exchange { source, .. } => {
                 Error::Transport { request, message: in_one_line(&*source).into(), source }

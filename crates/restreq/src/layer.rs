@@ -15,7 +15,7 @@ use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
 
 use crate::request::{BoxError, HttpBody};
-use crate::transport::{ConnectionUse, Failure, ResponseBody, Transport, causes};
+use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Transport, causes};
 use crate::{ByteStream, Error, RestClient};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -151,10 +151,10 @@ impl LayeredTransport {
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
-        span: ConnectionUse,
+        options: ExchangeOptions,
     ) -> Result<Response<ResponseBody>, Failure> {
         self.transport.make_whole(&mut request);
-        request.extensions_mut().insert(span);
+        request.extensions_mut().insert(options);
         let answer = (self.exchange)(request.map(TransportBody::new)).await;
         answer.map_err(|error| {
             let failure = causes(&*error).find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
@@ -175,9 +175,10 @@ impl Service<Request<TransportBody>> for TransportService {
 
     fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
         let transport = self.0.clone();
-        let span = request.extensions().get().copied().unwrap_or(ConnectionUse::Short);
+        let options = request.extensions().get().copied();
+        let options = options.unwrap_or(ExchangeOptions { usage: ConnectionUse::Short, headers: None });
         Box::pin(async move {
-            let answer = transport.round_trip(request.map(HttpBody::of_layer), span).await?;
+            let answer = transport.round_trip(request.map(HttpBody::of_layer), options).await?;
             Ok(answer.map(TransportBody::new))
         })
     }

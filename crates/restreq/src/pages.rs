@@ -1,5 +1,6 @@
 //! Pages of long lists.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZeroUsize;
 
@@ -43,6 +44,8 @@ struct Cursor<T> {
     api: Api<T>,
     /// The options for the next page. `None` after the last page or an error.
     next: Option<ListOptions>,
+    /// The continue tokens so far.
+    tokens: HashSet<String>,
 }
 
 /// Pages that a task fetches ahead. Dropping this ends the task.
@@ -60,7 +63,7 @@ impl<T: DeserializeOwned> Api<T> {
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
-        Pages(Source::Server(Cursor { api: self.clone(), next }))
+        Pages(Source::Server(Cursor { api: self.clone(), next, tokens: HashSet::new() }))
     }
 
     /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires meanwhile,
@@ -146,8 +149,8 @@ impl<T: DeserializeOwned> Cursor<T> {
         let options = self.next.clone()?;
         let page = self.api.list(&options).await.and_then(|page| {
             let token = &page.metadata.continue_token;
-            if !token.is_empty() && *token == options.continue_token {
-                return Err(ApiError::decode("the page names itself as the next one, so the list would have no end"));
+            if !token.is_empty() && !self.tokens.insert(token.clone()) {
+                return Err(ApiError::decode("the server repeats a continue token, so the list would have no end"));
             }
             Ok(page)
         });
@@ -193,7 +196,7 @@ impl<T> fmt::Debug for Pages<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Pages");
         match &self.0 {
-            Source::Server(Cursor { api, next }) => shown.field("api", api).field("next", next).finish(),
+            Source::Server(Cursor { api, next, .. }) => shown.field("api", api).field("next", next).finish(),
             Source::Task(_) => shown.finish_non_exhaustive(),
         }
     }

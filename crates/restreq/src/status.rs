@@ -116,7 +116,9 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
     if !is_text {
         return String::new();
     }
-    String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]).trim().to_owned()
+    let text = String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]);
+    // A control character could forge a line of a log.
+    text.trim().replace(char::is_control, " ")
 }
 
 fn or(text: &str, fallback: &str) -> String {

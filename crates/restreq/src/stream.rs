@@ -76,6 +76,12 @@ impl ByteStream {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
+        // The timer below is polled only while no data is ready.
+        if let Some((after, sleep)) = &self.deadline
+            && Instant::now() >= sleep.deadline()
+        {
+            return Poll::Ready(Some(Err(BodyFault::Total(*after))));
+        }
         loop {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else { break };
             if let Some((idle, sleep)) = &mut self.idle

@@ -66,6 +66,14 @@ pub(crate) enum ConnectionUse {
     Long,
 }
 
+/// How the transport sends one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExchangeOptions {
+    pub(crate) usage: ConnectionUse,
+    /// The deadline from sending the request to the response headers.
+    pub(crate) headers: Option<Duration>,
+}
+
 /// A failure below HTTP.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
@@ -74,6 +82,8 @@ pub(crate) enum Failure {
         source: Arc<dyn StdError + Send + Sync>,
     },
     ConnectTimeout,
+    /// The response headers did not arrive within this time after the request was sent.
+    HeadersTimeout(Duration),
     /// The server has not processed the request and will not.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
     Exchange {
@@ -136,7 +146,7 @@ impl Transport {
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
-        span: ConnectionUse,
+        options: ExchangeOptions,
     ) -> Result<Response<ResponseBody>, Failure> {
         if let Some(tls) = &self.tls {
             tls.look(|settings| self.replace(|connector| connector.tls = Some(settings))).await;
@@ -145,7 +155,7 @@ impl Transport {
             tls.look(|settings| self.replace(|connector| connector.proxy_tls = Some(settings))).await;
         }
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let group = match span {
+        let group = match options.usage {
             ConnectionUse::Short => &groups.short,
             ConnectionUse::Long => &groups.long,
         };
@@ -153,7 +163,11 @@ impl Transport {
             let mut connection = group.acquire().await?;
             let is_fresh = !connection.has_served();
             self.address(&mut request, connection.is_http1(), groups.connector.proxy.as_ref());
-            let mut error = match connection.send(request).await {
+            let sent = match options.headers {
+                None => Ok(connection.send(request).await),
+                Some(headers) => tokio::time::timeout(headers, connection.send(request)).await.map_err(|_| headers),
+            };
+            let mut error = match sent.map_err(Failure::HeadersTimeout)? {
                 Some(Ok(answer)) => return Ok(answer.map(|incoming| ResponseBody::new(incoming, connection))),
                 Some(Err(error)) => error,
                 None => return Err(Failure::interrupted()),
@@ -241,6 +255,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ConnectTimeout => f.write_str("connecting took too long"),
+            Self::HeadersTimeout(_) => f.write_str("no response headers in time"),
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.fmt(f),
         }
     }
@@ -250,7 +265,7 @@ impl fmt::Display for Failure {
 impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::ConnectTimeout => None,
+            Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
             // The message already includes this error.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }

@@ -260,7 +260,7 @@ fn service_gets_the_first_free_address_and_port() {
         "services",
         json!({
             "metadata": {"name": "other", "namespace": "n"},
-            "spec": {"clusterIP": "10.0.0.2", "ports": [{"nodePort": 30000}]},
+            "spec": {"type": "NodePort", "clusterIP": "10.0.0.2", "ports": [{"nodePort": 30000}]},
         }),
     )]);
     let mut service =

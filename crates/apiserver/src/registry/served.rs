@@ -124,7 +124,10 @@ impl Served {
     /// Returns the object in protobuf. Fails if its kind is not built in.
     pub(crate) fn enveloped(&self) -> Outcome<Enveloped> {
         let schema = Schema::builtin(&self.api_version, &self.kind).ok_or_else(|| {
-            Failure::internal(format!("no kind {:?} is registered for protobuf in version {:?}", self.kind, self.api_version))
+            Failure::internal(format!(
+                "no kind {:?} is registered for protobuf in version {:?}",
+                self.kind, self.api_version
+            ))
         })?;
         let message = self.encode(Encoding::Message, || self.message(schema.root())).map_err(unfit)?;
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })

@@ -140,7 +140,8 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
 fn manifests_in_utf16_or_with_a_byte_order_mark_are_loaded() {
     let folder = std::env::temp_dir().join(format!("pintle-encodings-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");
-    let manifest = |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: ä}}}}");
+    let manifest =
+        |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: ä}}}}");
     let utf16 = |name: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
         std::iter::once(0xfeff).chain(manifest(name).encode_utf16()).flat_map(bytes).collect()
     };

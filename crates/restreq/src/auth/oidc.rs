@@ -106,6 +106,11 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
+    /// The issuer can invalidate the old refresh token, so a lost response would lose the login.
+    fn outlives_client(&self) -> bool {
+        true
+    }
+
     fn max_wait(&self) -> Duration {
         TIMEOUT + token_writer::TIMEOUT
     }

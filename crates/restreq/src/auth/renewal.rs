@@ -21,6 +21,11 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The maximum duration of `make`.
     fn max_wait(&self) -> Duration;
 
+    /// Whether a run finishes after its client is dropped. True if an aborted run would lose the credentials.
+    fn outlives_client(&self) -> bool {
+        false
+    }
+
     /// Converts a failure to an error.
     fn fault(&self, why: String) -> AuthError;
 
@@ -39,7 +44,8 @@ pub(crate) struct Credential {
 /// Renews credentials on first use, shortly before they expire, and when the server rejects them.
 ///
 /// There is at most one run at a time, and all waiting requests share its result. A run is a task on the runtime of the
-/// request that first needed it. Cancelling the request does not end the run; dropping the client and the timeout do.
+/// request that first needed it. Cancelling the request does not end the run; the timeout does. Dropping the client ends
+/// it unless its source [outlives the client](Source::outlives_client).
 /// If its runtime has ended or stalls, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
@@ -170,7 +176,7 @@ impl<S: Source> Renewal<S> {
 
 impl<S: Source> Drop for Renewal<S> {
     fn drop(&mut self) {
-        if let Some(running) = &self.0.lock().running {
+        if let Some(running) = self.0.lock().running.take_if(|_| !self.0.source.outlives_client()) {
             running.task.abort();
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod bounds;
 mod builder;
 mod credentials;
 mod deadlines;

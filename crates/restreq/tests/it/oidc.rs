@@ -459,3 +459,28 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().ca = Some(PemSource::Inline(b"hush".to_vec())));
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
+
+/// The issuer may have invalidated the old refresh token, so its successor must be stored.
+#[tokio::test]
+async fn refresh_in_flight_outlives_its_client() {
+    static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);
+    fn cancelling(seen: &Seen, before: usize) -> Reply {
+        if seen.uri != DESCRIPTION {
+            // The caller gives up while the issuer works on its answer.
+            SENDING.lock().unwrap().take().inspect(|sending| sending.abort());
+        }
+        giving(seen, before)
+    }
+    let mut setup = Setup::new(cancelling, []).await;
+    let kept = Arc::new(Kept::default());
+    setup.oidc().token_store = Some(kept.clone());
+    let request = setup.client().get();
+    let sending = tokio::spawn(async move { request.send().await });
+    *SENDING.lock().unwrap() = Some(sending.abort_handle());
+    assert!(soon(sending).await.unwrap_err().is_cancelled());
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(setup.asked().len(), 1, "the issuer has exchanged the token");
+    assert_eq!(kept.tokens.lock().unwrap().len(), 1, "the new refresh token is stored");
+}
