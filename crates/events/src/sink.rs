@@ -3,6 +3,10 @@
 mod core;
 mod series;
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind, ObjectKey, Reason};
@@ -36,6 +40,16 @@ impl Retry {
         }
         true
     }
+}
+
+/// Runs a write. If the API panics, which is the user's code, it is unknown whether the event was written.
+async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    let mut write = pin!(write);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| write.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(ApiError::transport("the API panicked"))))
+    })
+    .await
 }
 
 /// The server would reject a rejected event again.

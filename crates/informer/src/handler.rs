@@ -175,7 +175,7 @@ impl<T: Object> Subscription<T> {
         let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
         thread::Builder::new().name("informer-handler".into()).spawn(move || {
             while let Some(event) = self.blocking_next() {
-                if !call(self.informer(), &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+                if !call(self.informer(), &handler, event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
                     break;
                 }
             }
@@ -251,22 +251,26 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     while let Some(event) = events.next().await {
-        if !call(events.informer(), &handler, &event) {
+        if !call(events.informer(), &handler, event) {
             sleep(AFTER_PANIC).await;
         }
         tokio::task::coop::consume_budget().await;
     }
 }
 
-/// Calls the handler. Returns `false` if it panicked.
-fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: &ResourceEvent<T>) -> bool {
-    let handled = catch(|| match event {
+/// Calls the handler and drops the event. Returns `false` if the handler panicked.
+fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: ResourceEvent<T>) -> bool {
+    let handled = catch(|| match &event {
         ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
         ResourceEvent::Updated { old, new } => handler.on_update(old, new),
         ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
     });
     if let Err(panic) = &handled {
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
+    }
+    // The event can hold the last reference to an object, whose `Drop` is user code.
+    if let Err(panic) = catch(|| drop(event)) {
+        tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }
     handled.is_ok()
 }

@@ -45,6 +45,10 @@ impl ErrorHandlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
+            // If its caller has left meanwhile, this drops the handler with everything that it captured.
+            if let Err(panic) = catch(|| drop(handler)) {
+                tracing::error!(informer, panic, "the Drop of an error handler panicked");
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, WriteOptions};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Retry, is_own, is_retryable, log_rejected};
+use super::{Retry, is_own, is_retryable, isolated, log_rejected};
 use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
 use crate::metrics::Counters;
@@ -43,7 +43,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         };
         let mut nth = 1;
         loop {
-            let error = match self.write(&correlated, patch.as_ref()).await {
+            let error = match isolated(self.write(&correlated, patch.as_ref())).await {
                 Ok(stored) => return self.written(&correlated, &stored, patch.is_some()),
                 Err(error) if patch.is_none() && is_own(&error, nth) => {
                     return self.written(&correlated, &correlated.event, false);

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::{CoreSink, Retry, is_own, is_retryable, log_rejected};
+use super::{CoreSink, Retry, is_own, is_retryable, isolated, log_rejected};
 use crate::metrics::Counters;
 use crate::series::Series;
 use crate::{Event, SeriesEvent};
@@ -66,7 +66,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         };
         let mut nth = 1;
         loop {
-            let error = match self.write(&event).await {
+            let error = match isolated(self.write(&event)).await {
                 Err(error) if !self.api_confirmed && lacks_api(&error) => return Err(ApiMissing),
                 Err(error) if event.series.is_some() || !is_own(&error, nth) => error,
                 Ok(()) | Err(_) => {
@@ -93,7 +93,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     /// Writes series with one attempt each. A series that fails is written again when it is due next.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
-            match self.write(&event).await {
+            match isolated(self.write(&event)).await {
                 Err(error) if !is_rejection(&event, &error) => {
                     tracing::debug!(%error, "cannot write an event series yet")
                 }

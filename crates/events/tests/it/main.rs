@@ -4,5 +4,6 @@
 
 mod broadcaster;
 mod correlator;
+mod panics;
 mod series;
 mod watchers;

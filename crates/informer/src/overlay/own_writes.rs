@@ -10,7 +10,8 @@ use super::Overlay;
 ///
 /// The overlay shows the response of the server, without the projection and the transform of the informer. After a
 /// deletion, a read checks whether the object is gone or waits for finalizers. If that read fails, the overlay shows
-/// the object until the cache has the deletion.
+/// the object until the cache has the deletion. It does so, too, if another client has deleted and recreated the object
+/// and the cache has not seen that. Before the deletion of an object that the cache lacks, a read gets its uid.
 ///
 /// # Cancel safety
 ///
@@ -99,11 +100,15 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
     }
 
     async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        let last = self.overlay.get(key);
-        self.api.delete(key, options).await?;
         if options.dry_run {
-            return Ok(());
+            return self.api.delete(key, options).await;
         }
+        let last = match self.overlay.get(key) {
+            Some(last) => Some(last),
+            // The cache can lack an object that exists. Without its uid, the deletion could not be shown.
+            None => self.api.get(key).await.ok().map(Into::into),
+        };
+        self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_not_found() => _ = self.overlay.deleted(last),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod cache;
+mod caught_drops;
 mod choices;
 mod compact;
 mod decoding;
