@@ -5,13 +5,18 @@ use std::fmt;
 use std::path::PathBuf;
 
 use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use pintle_meta::Secret;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use crate::Data;
+
+/// Base64 as Go reads it: with padding, and with trailing bits that need not be zero.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// kubectl writes an empty list as `null`, and other programs write any empty value so.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -20,6 +25,22 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A list of strings. kubectl reads a `null` in it as an empty string.
+pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
+    Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
+}
+
+/// A map of lists of strings. kubectl reads a `null` in it as an empty list or an empty string.
+pub(crate) fn text_lists<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Texts(#[serde(deserialize_with = "texts")] Vec<String>);
+    let lists: Option<BTreeMap<String, Texts>> = Option::deserialize(deserializer)?;
+    Ok(lists.unwrap_or_default().into_iter().map(|(name, Texts(texts))| (name, texts)).collect())
 }
 
 /// An optional path. An empty string means `None`.
@@ -169,12 +190,12 @@ impl<'de> Deserialize<'de> for Data {
         // Long values are often folded over several lines.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
-        BASE64_STANDARD.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
+        BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
     }
 }
 
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+        serializer.serialize_str(&BASE64.encode(&self.0))
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::de::{self, null_default, optional_data, optional_path};
+use crate::de::{self, null_default, optional_data, optional_path, text_lists, texts};
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
@@ -138,14 +138,14 @@ pub struct AuthInfo {
     #[serde(default, rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate_uid: String,
     /// The groups to impersonate.
-    #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
     pub impersonate_groups: Vec<String>,
     /// Extra attributes to impersonate, for authorizers.
     #[serde(
         default,
         rename = "as-user-extra",
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_default"
+        deserialize_with = "text_lists"
     )]
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
     /// The user name for basic authentication.

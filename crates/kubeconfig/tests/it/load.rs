@@ -257,3 +257,15 @@ fn repeated_key_logs_a_warning_with_its_line() {
     assert!(logged.contains(&format!("{}:5", file.path().display())) && logged.contains("\"token\""), "{logged}");
     assert!(logged.contains("WARN") && !logged.contains("hush"), "{logged}");
 }
+
+#[test]
+fn null_in_lists_and_trailing_base64_bits_are_read_as_by_kubectl() {
+    let config = "clusters:\n- name: c\n  cluster: {certificate-authority-data: aGl=}\n\
+                  users:\n- name: u\n  user: {as-groups: [null, a], as-user-extra: {k: null, l: [b, null]}}\n";
+    let config = Kubeconfig::parse(config).unwrap();
+    let user = &config.users["u"];
+    assert_eq!(user.impersonate_groups, ["", "a"]);
+    let extra: Vec<_> = user.impersonate_extra.iter().map(|(name, values)| (name.as_str(), values.len())).collect();
+    assert_eq!(extra, [("k", 0), ("l", 2)]);
+    assert!(config.clusters["c"].certificate_authority_data.is_some());
+}
