@@ -130,7 +130,7 @@ async fn panicking_callback_leaves_no_overdue_term() {
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
     let status = elector.status();
     let callbacks = LeaderCallbacks {
-        on_new_leader: Box::new(|_| panic!("the callback fell over")),
+        on_new_leader: Box::new(|_| panic!("the callback panicked")),
         ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
     };
     let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await.map(drop) });
@@ -149,7 +149,7 @@ async fn callback_panic_during_drop_is_caught() {
     let callbacks = LeaderCallbacks {
         on_stopped_leading: Box::new(move |end| {
             *reason.lock().unwrap() = Some(end.reason.clone());
-            panic!("the callback fell over");
+            panic!("the callback panicked");
         }),
         ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
     };

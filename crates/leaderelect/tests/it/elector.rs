@@ -357,8 +357,8 @@ async fn term_end_reports_the_outcome_of_the_work() {
     };
     assert_eq!(ended(|| Ok(7)).await, (EndReason::Completed, Ok(Ok(7))));
     assert_eq!(ended(|| Err("no luck".into())).await, (EndReason::Completed, Ok(Err("no luck".into()))));
-    let panicked = ended(|| panic!("the work fell over")).await;
-    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work fell over".into()))));
+    let panicked = ended(|| panic!("the work panicked")).await;
+    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
 /// What the work sees before its guard does.
@@ -412,7 +412,7 @@ async fn all_end_callbacks_run_even_if_one_panics() {
         let callbacks = LeaderCallbacks {
             on_stopped_leading: Box::new(move |_| {
                 *told.lock().unwrap() += 1;
-                panic!("the callback fell over")
+                panic!("the callback panicked")
             }),
             ..LeaderCallbacks::new(move |_: Leadership| async move {
                 if let Some(panic) = work {
@@ -427,10 +427,10 @@ async fn all_end_callbacks_run_even_if_one_panics() {
         text.or(panic.downcast_ref::<String>().cloned())
     };
     for (events, work, expected) in [
-        (None, None, "the callback fell over"),
-        (Some("the event fell over"), None, "the event fell over"),
-        (None, Some("the work fell over"), "the callback fell over"),
-        (Some("the event fell over"), Some("the work fell over"), "the event fell over"),
+        (None, None, "the callback panicked"),
+        (Some("the event panicked"), None, "the event panicked"),
+        (None, Some("the work panicked"), "the callback panicked"),
+        (Some("the event panicked"), Some("the work panicked"), "the event panicked"),
     ] {
         assert_eq!(run(events, work).await.as_deref(), Some(expected));
     }

@@ -319,13 +319,13 @@ async fn lease_without_its_label_keeps_its_term() {
 async fn a_panic_of_one_request_ends_one_election() {
     let server = Collection::default();
     server.faults().when(|request| {
-        assert_ne!(request.key(), Some(&key(1)), "fell over");
+        assert_ne!(request.key(), Some(&key(1)), "panicked");
         None
     });
     let fleet = fleet(&server, "a", 8);
     let contenders = [fleet.contend(0), fleet.contend(2)];
     let ended = AssertUnwindSafe(fleet.elector(1).run(&CancellationToken::new(), work())).catch_unwind().await;
-    assert!(ended.unwrap_err().downcast_ref::<String>().unwrap().contains("fell over"));
+    assert!(ended.unwrap_err().downcast_ref::<String>().unwrap().contains("panicked"));
     pass(30.0).await;
     assert_eq!(leaders(&contenders), 2);
 }
@@ -338,7 +338,7 @@ async fn elections_poll_after_the_shared_watch_panics() {
         let watches = AtomicUsize::new(0);
         server.faults().when(move |request| {
             let nth = if request.verb() == Verb::Watch { watches.fetch_add(1, Ordering::Relaxed) } else { 2 };
-            assert!(nth > 1 || (nth == 0 && breaks_after > 0), "fell over");
+            assert!(nth > 1 || (nth == 0 && breaks_after > 0), "panicked");
             (nth == 0).then_some(Outcome::Breaks { after: breaks_after, how: Break::End })
         });
         let fleet = fleet(&server, "a", 8);

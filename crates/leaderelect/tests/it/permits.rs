@@ -196,7 +196,7 @@ async fn term_end_is_reported_once_after_any_panic() {
         let (works, told) = (story.clone(), story.clone());
         let event = move |event: &LeaderEvent| {
             if falls == Falls::Event && event.kind == LeaderEventKind::BecameLeader {
-                panic!("fell over")
+                panic!("panicked")
             }
         };
         let config = LeaderElectionConfig {
@@ -207,14 +207,14 @@ async fn term_end_is_reported_once_after_any_panic() {
         };
         if falls == Falls::Lock {
             client.faults().when(|request| match request.verb() == Verb::Update {
-                true => panic!("fell over"),
+                true => panic!("panicked"),
                 false => None,
             });
         }
         let mut elector = LeaderElector::new(LeaseLock::new(client, NAMESPACE, NAME), config).unwrap();
         let status = elector.status();
         let callbacks = LeaderCallbacks {
-            on_new_leader: Box::new(move |leader| assert!(falls != Falls::NewLeader || leader == "a", "fell over")),
+            on_new_leader: Box::new(move |leader| assert!(falls != Falls::NewLeader || leader == "a", "panicked")),
             on_stopped_leading: Box::new(move |end| told.tell(&format!("stopped: {:?}", end.reason))),
             ..LeaderCallbacks::new(move |leadership: Leadership| {
                 works.tell("works");
@@ -242,7 +242,7 @@ async fn term_end_is_reported_once_after_any_panic() {
         match run.await {
             // What the work does as it is dropped is its own.
             Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
-            Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"fell over"), "{falls:?}"),
+            Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"panicked"), "{falls:?}"),
         }
         let expected: &[&str] = match falls {
             Falls::Event => &[],
@@ -272,7 +272,7 @@ async fn next_run_waits_for_permits_of_a_failed_run() {
         let (stop, status, start) = (CancellationToken::new(), elector.status(), tokio::time::Instant::now());
         let work = || LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
         let permit = {
-            let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "fell over"));
+            let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "panicked"));
             let callbacks = LeaderCallbacks { on_new_leader, ..work() };
             let mut run = pin!(AssertUnwindSafe(elector.run(&stop, callbacks)).catch_unwind());
             // Renewed at 2.0.
@@ -310,7 +310,7 @@ struct Rest(Story, bool);
 impl Drop for Rest {
     fn drop(&mut self) {
         self.0.tell("rests");
-        assert!(!self.1, "fell over");
+        assert!(!self.1, "panicked");
     }
 }
 

@@ -58,7 +58,7 @@ impl Lock for Scripted {
     }
 
     fn token(&self, began: &LockState) -> Option<Token> {
-        assert!(!self.falls, "fell over");
+        assert!(!self.falls, "panicked");
         Token::of(&began.version)
     }
 
@@ -123,7 +123,7 @@ async fn panic_in_token_ends_the_run() {
     });
     pass(1.0).await;
     assert!(run.is_finished());
-    assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"fell over"));
+    assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
 /// Clocks that fall over where the shell reads them.
@@ -132,7 +132,7 @@ struct Falling(Arc<TestClock>, AtomicBool);
 
 impl Clocks for Falling {
     fn now(&self) -> Now {
-        assert!(!self.1.load(Ordering::Relaxed), "the clocks fell over");
+        assert!(!self.1.load(Ordering::Relaxed), "the clocks panicked");
         self.0.now()
     }
 }
@@ -166,6 +166,6 @@ async fn panic_in_clocks_ends_each_run() {
         let panic = run.await.unwrap_err().into_panic();
         let told = panic.downcast_ref::<String>().cloned();
         let told = told.or(panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
-        assert_eq!(told.as_deref(), Some("the clocks fell over"));
+        assert_eq!(told.as_deref(), Some("the clocks panicked"));
     }
 }

@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// A process that fell over has broken a rule of its own.
+    /// A process that panicked has broken a rule of its own.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
