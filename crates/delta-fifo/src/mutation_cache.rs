@@ -182,7 +182,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     }
 
     fn put(&mut self, written: ObjectVersion<K>, object: Option<T>, now: Instant) {
-        let ObjectVersion { key, uid, version } = of;
+        let ObjectVersion { key, uid, version } = written;
         self.line.place_of(&key).and_then(|place| self.line.remove(place));
         self.line.push_back(self.line.hash(&key), key, Mutation { object, uid, version, since: now });
         if self.line.len() > self.config.capacity {

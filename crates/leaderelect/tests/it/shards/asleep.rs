@@ -1,4 +1,4 @@
-//! The leases as a machine reaches them that may stand still: nothing is heard meanwhile.
+//! An API that delivers no responses while its machine is suspended.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::world::clock::NodeClock;
 #[derive(Clone)]
 pub(super) struct Asleep {
     pub(super) client: Client<Lease>,
-    /// None: it never stands still.
+    /// `None` if the machine is never suspended.
     pub(super) machine: Option<Arc<NodeClock>>,
 }
 
