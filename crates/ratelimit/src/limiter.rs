@@ -28,7 +28,7 @@ use crate::TokenBucket;
 /// use pintle_ratelimit::{Clock, ItemRateLimiter, KeepFailures, RateLimiter, StdClock};
 /// use std::time::{Duration, Instant};
 ///
-/// /// A second more with each failure.
+/// /// Adds a second with each failure.
 /// struct Linear;
 ///
 /// impl<K: ?Sized> RateLimiter<K> for Linear {

@@ -91,7 +91,7 @@
 //! | Histograms | client-go: buckets; controller-runtime: also native histograms | the same buckets; no native histograms | `prometheus-client` does not support them | `c27a_cardinality_limit` |
 //! | Metrics provider | one per process, the first wins; series stay forever | one per queue; its series are removed with it | | `no_metrics_without_a_provider`, `dropped_queue_no_longer_counts_in_the_depth` |
 //! | A wait for a token that never arrives | sleeps for 292 years | returns an error immediately | no caller hangs | `t6_never_fake` |
-//! | A cancelled wait for a token | can leave a debt | leaves no debt | | `a_cancelled_wait_leaves_no_debt` |
+//! | A cancelled wait for a token | can leave a debt | leaves no debt | | `cancelled_wait_leaves_no_debt` |
 //! | A panic in `ParallelizeUntil` | kills the process | ends only that piece. The result lists panics and skipped pieces | | `x9_a_parallel_piece_that_panics_ends_alone` |
 //!
 //! `QueueConfig { order: Priority::strict(), pending_retry: Absorb, pending_reminder: Absorb, .. }` behaves like
