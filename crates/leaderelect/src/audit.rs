@@ -166,7 +166,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // Neither a renewal nor a change that candidates notice.
+            // Not a renewal, and not a change that candidates notice.
             state.repeated_as(found);
             return findings;
         }
