@@ -254,10 +254,10 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
 
     /// Watches for pings and for the deletion of the object.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
-        let asks = |event: WatchEvent<LeaseCandidate>| match event {
+        let pings = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),
             event => matches!(event, WatchEvent::Deleted(_)).then_some(()),
         };
-        watch_one(&self.api, &self.key, asks).await.map(Some)
+        watch_one(&self.api, &self.key, pings).await.map(Some)
     }
 }

@@ -96,8 +96,8 @@ mod tests {
                 }
             }
             for (at, chunk) in chunks.chunks.iter().enumerate() {
-                let asked = expected.range(at * CHUNK..(at + 1) * CHUNK).next_back();
-                prop_assert_eq!(chunk.len(), asked.map_or(0, |(last, _)| last % CHUNK + 1));
+                let last = expected.range(at * CHUNK..(at + 1) * CHUNK).next_back();
+                prop_assert_eq!(chunk.len(), last.map_or(0, |(at, _)| at % CHUNK + 1));
             }
         }
     }

@@ -229,16 +229,16 @@ impl Machine {
             let since = self.observed.as_ref().map(|observed| observed.at);
             return (self.held_until <= looked_at && !self.defers(since, looked_at)).then_some(more);
         }
-        let mine = record.holder_identity == self.config.identity;
-        let is_own =
-            mine && (self.is_of_last_term(found) || self.config.reuse_identity || self.settle(record).is_some());
+        let same_identity = record.holder_identity == self.config.identity;
+        let is_own = same_identity
+            && (self.is_of_last_term(found) || self.config.reuse_identity || self.settle(record).is_some());
         if is_own && self.held_until <= looked_at {
             return Some(same);
         }
         let observed = self.observed.as_ref()?;
         let expires = (observed.at + record.lease_duration(self.config.lease_duration)).max(self.held_until);
         let taken = looked_at >= expires && !self.defers(Some(expires), looked_at);
-        taken.then_some(if mine { same } else { more })
+        taken.then_some(if same_identity { same } else { more })
     }
 
     /// Returns whether this is the record that the last term left.

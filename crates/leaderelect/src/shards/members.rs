@@ -141,10 +141,10 @@ impl Members {
     /// Returns the preference of `me` for a shard: replicas with a greater claim come first.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
-        let mine = (weight(me, shard), me);
+        let own = (weight(me, shard), me);
         let before: Vec<_> = live
             .map(|member| (weight(member.identity(), shard), member.identity()))
-            .filter(|theirs| *theirs > mine)
+            .filter(|other| *other > own)
             .collect();
         let rank = u32::try_from(before.len()).unwrap_or(u32::MAX);
         let yield_to = before.into_iter().max().map(|(_, identity)| identity.to_owned());

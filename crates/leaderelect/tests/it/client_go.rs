@@ -102,10 +102,10 @@ impl ClientGo {
         }
         if self.request.is_none() && now.monotonic >= self.next_try {
             self.tried_at = now.monotonic;
-            let mine = self.observed.holder_identity == self.config.identity;
+            let is_own = self.observed.holder_identity == self.config.identity;
             let valid = self.observed_at + self.duration_of(&self.observed) > now.monotonic;
             match self.object.clone() {
-                Some(base) if mine && valid => {
+                Some(base) if is_own && valid => {
                     let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
                     self.send(LockRequest::Update { base, record }, &mut instructions);
                 }
@@ -152,13 +152,13 @@ impl ClientGo {
             (self.raw, self.observed, self.observed_at) = (Some(raw), found.record.clone(), now.monotonic);
         }
         self.object = Some(found.version.clone());
-        let mine = found.record.holder_identity == self.config.identity;
+        let is_own = found.record.holder_identity == self.config.identity;
         let expires = self.observed_at + self.duration_of(&self.observed);
-        if !found.record.is_vacant() && !mine && expires > self.tried_at {
+        if !found.record.is_vacant() && !is_own && expires > self.tried_at {
             return self.failed(now);
         }
         let count = found.record.leader_transitions;
-        let record = match mine {
+        let record = match is_own {
             true => self.record(now, found.record.acquire_time, count),
             false => self.record(now, None, count + 1),
         };

@@ -313,8 +313,8 @@ fn whole_second_renew_time_stays_behind_the_clock() {
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
-        let asks = !machine.step(Signal::Tick, now).is_empty();
-        let instructions = if asks { machine.step(Signal::Read(Ok(None)), now) } else { Vec::new() };
+        let reads = !machine.step(Signal::Tick, now).is_empty();
+        let instructions = if reads { machine.step(Signal::Read(Ok(None)), now) } else { Vec::new() };
         let is_create = |instruction: &Instruction| {
             matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })
         };

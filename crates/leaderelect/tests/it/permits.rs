@@ -64,7 +64,7 @@ async fn release_waits_for_concurrent_work() {
     pass(1.0).await;
     let b = Setup { watch: true, story: Some(story.clone()), ..Setup::new("b") }.start(&server);
     let guard = a.guard();
-    let beside = tokio::spawn(async move {
+    let other = tokio::spawn(async move {
         let ran = guard.run(async {
             guard.cancelled().await;
             tokio::time::sleep(4 * SECOND).await;
@@ -74,9 +74,9 @@ async fn release_waits_for_concurrent_work() {
     pass(1.0).await;
     a.stop.cancel();
     pass(3.9).await;
-    assert!(!b.status.is_leader() && !beside.is_finished());
+    assert!(!b.status.is_leader() && !other.is_finished());
     pass(0.3).await;
-    assert_eq!(beside.await.unwrap(), Ok(()));
+    assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
     // The end is reported after all concurrent work has ended.

@@ -137,16 +137,16 @@ fn stop_wakes_all_waiters_when_one_waker_panics() {
 fn stop_ends_the_wait_of_a_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
     assert!(throttle.try_accept());
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     thread::spawn({
         let throttle = throttle.clone();
-        move || tell.send(throttle.blocking_accept())
+        move || sender.send(throttle.blocking_accept())
     });
     while !format!("{throttle:?}").contains("waiting: 1") {
         thread::yield_now();
     }
     throttle.stop();
-    assert_eq!(told.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
+    assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
 /// A panic drops the waiter, and the waker of the next waiter panics, too.

@@ -242,10 +242,10 @@ proptest! {
         let clock = ManualClock::new();
         let mut bucket = TokenBucket::new(qps, burst, clock.now());
         let (mut given, mut elapsed) = (0f64, 0f64);
-        for (nanos, asks) in steps {
+        for (nanos, attempts) in steps {
             clock.advance(Duration::from_nanos(nanos));
             elapsed += nanos as f64 / 1e9;
-            given += (0..asks).filter(|_| bucket.try_accept(clock.now())).count() as f64;
+            given += (0..attempts).filter(|_| bucket.try_accept(clock.now())).count() as f64;
             prop_assert!(given <= (f64::from(burst) + elapsed * qps) * (1.0 + 1e-9) + 1e-6);
             let wait = bucket.wait_for_one(clock.now());
             clock.advance(wait);

@@ -105,7 +105,7 @@ impl<K> Order<K> for Paused {
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
-    let (paused, asked) = (Arc::clone(&order.1), Arc::clone(&order.2));
+    let (paused, pops) = (Arc::clone(&order.1), Arc::clone(&order.2));
     let dequeue_limit = Some(TokenBucket::full(1.0, 2));
     let order = Box::new(order);
     let queue = WorkQueue::new(QueueConfig { order, dequeue_limit, ..QueueConfig::new(clock.clone()) });
@@ -118,10 +118,10 @@ fn withholding_order_is_polled_again_after_a_change() {
     let mut get = Box::pin(queue.get());
     let mut poll = || get.as_mut().poll(&mut Context::from_waker(&waker)).map(|item| item.map(|item| *item));
     assert!(poll().is_pending());
-    let before = asked.load(Ordering::SeqCst);
+    let before = pops.load(Ordering::SeqCst);
     _ = (queue.counts(), queue.num_requeues(&1));
     clock.advance(Duration::from_millis(10));
-    assert_eq!((wakes.count(), asked.load(Ordering::SeqCst), queue.len()), (0, before, 1));
+    assert_eq!((wakes.count(), pops.load(Ordering::SeqCst), queue.len()), (0, before, 1));
 
     type Change = fn(&WorkQueue<i32, ManualClock>);
     let changes: [Change; 3] =

@@ -53,7 +53,7 @@ pub(crate) struct Node {
     /// The uid of the lock that it has last seen.
     pub(crate) knows: Option<u64>,
     /// The versions that it has seen, with the time of the first sight on its clock.
-    pub(crate) heard: BTreeMap<u64, Duration>,
+    pub(crate) observed: BTreeMap<u64, Duration>,
     /// When its last term ended, on its clock.
     pub(crate) rested: Option<Duration>,
 }
@@ -82,19 +82,19 @@ impl Node {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
 
-    pub(crate) fn hear(&mut self, version: &Version) {
+    pub(crate) fn observe(&mut self, version: &Version) {
         let now = self.clock.monotonic();
-        self.heard.entry(version.resource_version.parse().unwrap()).or_insert(now);
+        self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
     /// Returns whether a write that is sent then is before the expiry of the version that it has seen, or after another lease duration. It
     /// does not notice versions during a term and a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
-        let Some(heard) = self.heard.get(&stored.version).copied() else { return false };
-        let had_no_ear = self.rested.is_some_and(|rested| heard < rested + self.renew_deadline);
+        let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
+        let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
         let (own, slack) = (Duration::from_secs(15), Duration::from_micros(5));
-        let expires = heard + stored.record.lease_duration(own);
-        had_no_ear || sent < expires + slack || sent + slack >= expires + own
+        let expires = observed + stored.record.lease_duration(own);
+        was_unaware || sent < expires + slack || sent + slack >= expires + own
     }
 
     pub(crate) fn leads(&self) -> bool {
@@ -175,7 +175,7 @@ impl World {
             last_leader: None,
             usurped: None,
             knows: None,
-            heard: BTreeMap::new(),
+            observed: BTreeMap::new(),
             rested: None,
         };
         let holds = node.holds;

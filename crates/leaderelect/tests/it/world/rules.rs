@@ -80,7 +80,7 @@ impl State {
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
-            node.hear(&state.version);
+            node.observe(&state.version);
         }
         // A single half is inconclusive before the other half was read, too.
         if node.incarnation == incarnation
@@ -102,7 +102,7 @@ impl State {
         let node = &mut self.nodes[node];
         if let (true, LockEvent::Changed(locked)) = (node.incarnation == incarnation, event) {
             node.knows = locked.state.version.uid.parse().ok();
-            node.hear(&locked.state.version);
+            node.observe(&locked.state.version);
         }
     }
 
