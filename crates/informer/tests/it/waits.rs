@@ -90,7 +90,7 @@ fn changes_since_covers_the_visible_revision() {
 
 /// A refused object is listed as soon as its revision is visible.
 #[test]
-fn refused_object_is_listed_with_its_revision() {
+fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;
     let cache = Cache::new();
     cache
