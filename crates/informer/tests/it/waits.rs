@@ -1,4 +1,4 @@
-//! A flag or a revision is visible only when what it promises is there.
+//! A flag or a revision becomes visible only after the data that it announces.
 
 use std::sync::Arc;
 use std::time::Duration;
