@@ -1,11 +1,11 @@
-//! How the binaries end.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is what talks to the terminal")]
+//! Output and exit code of the binaries.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 use std::process::ExitCode;
 
 use crate::Sample;
 
-/// Prints a sample; or how the program is used, if there is none: `usage`, and one of these works.
+/// Prints a sample as JSON. Without a sample, prints `usage` and the names of the workloads, and returns exit code 2.
 pub fn answer<'a>(sample: Option<Sample>, usage: &str, works: impl Iterator<Item = &'a str>) -> ExitCode {
     let Some(sample) = sample else {
         eprintln!("usage: {usage}, one of:");

@@ -1,4 +1,4 @@
-//! The works of the area `apiserver`: a server under our own client. client-go's load is in Go.
+//! The workloads of the area `apiserver`: our client loads a server. The load of client-go is written in Go.
 
 mod idle;
 mod in_process;
@@ -20,14 +20,14 @@ use tokio::runtime::Runtime;
 use crate::Sample;
 use crate::meter::resident_of;
 
-/// The server that a work is done on, and how much of it.
+/// The server and the size of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// How the server is reached; those that start servers of their own need none.
+    /// The kubeconfig of the server. Workloads that start their own server do not need it.
     pub kubeconfig: Option<PathBuf>,
-    /// The server's processes, by their ids.
+    /// The ids of the server's processes.
     pub processes: Vec<String>,
-    /// Less of it, to see that all works.
+    /// Runs a small part of the full size, to check that everything works.
     pub quick: bool,
 }
 
@@ -38,16 +38,16 @@ impl Setting {
 
     fn config(&self) -> ClientConfig {
         pintle_kubeconfig::infer(self.kubeconfig.clone(), &Overrides::default(), &Environment::default())
-            .expect("a kubeconfig")
+            .expect("a valid kubeconfig")
     }
 
-    /// A client with connections of its own, once the server is ready.
+    /// Creates a client with its own connections and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
         let begun = Instant::now();
         while let Err(error) = ready.raw().await {
-            assert!(begun.elapsed() < Duration::from_secs(120), "no server after two minutes: {error}");
+            assert!(begun.elapsed() < Duration::from_secs(120), "the server is not ready after two minutes: {error}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         client
@@ -58,10 +58,10 @@ impl Setting {
     }
 }
 
-/// Does a work once.
+/// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// All works, by the names that the command line has for them.
+/// The workloads by name, as on the command line.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -75,10 +75,10 @@ pub const WORKS: &[(&str, Work)] = &[
 ];
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Does `n` requests, so many at once, and tells how long each took.
+/// Sends `n` requests, `at_once` of them concurrently, and returns the time of each.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -103,18 +103,18 @@ where
         .collect();
     let mut all = Vec::new();
     for worker in workers {
-        all.extend(worker.await.expect("no panic"));
+        all.extend(worker.await.expect("the worker does not panic"));
     }
     all
 }
 
-/// The time that the share `q` of them does not exceed, in milliseconds.
+/// Returns the quantile `q` in milliseconds.
 fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// A small object, as most writes are of.
+/// Creates a small object, as in most writes.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
@@ -123,14 +123,14 @@ fn config_map(name: &str, value: &str) -> serde_json::Value {
 
 async fn make_namespace(client: &RestClient, name: &str) {
     let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("a namespace");
+    client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("cannot create a namespace");
 }
 
-/// Creates so many config maps in a namespace, one after the other.
+/// Creates `n` config maps in a namespace, one after the other.
 async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
     for i in 0..n {
         let map = config_map(&format!("c{i}"), "value");
         let create = client.post().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps");
-        create.json(&map).send().await.expect("a config map");
+        create.json(&map).send().await.expect("cannot create a config map");
     }
 }

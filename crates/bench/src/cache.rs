@@ -1,6 +1,6 @@
-//! The works of the area `cache`; `go/cache` does the same ones on client-go, and `kube` on kube-rs.
+//! The workloads of the area `cache`. `go/cache` runs the same ones on client-go, and `kube` on kube-rs.
 //!
-//! Pods come from the load server, and all sides share the processors with it. A work says in its comment what is in its window.
+//! The load server sends the pods and shares the processors with all sides. The comment of a workload says what its measurement includes.
 
 mod events;
 mod held;
@@ -22,46 +22,46 @@ use crate::{Sample, answer};
 use informer::Kept;
 use slim_pod::SlimPod;
 
-/// In which variant a work is done.
+/// The variant of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// A small part of the size, to see that all works.
+    /// Runs a small part of the full size, to check that everything works.
     quick: bool,
 }
 
-/// Does a work once, in a runtime with a thread for each processor.
+/// Runs a workload once, in a runtime with one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// By the names that all sides and `cargo xtask bench` have for them.
+/// The workloads by name. All sides and `cargo xtask bench` use these names.
 const WORKS: &[(&str, Work)] = &[
-    ("sync", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::All, false)),
-    ("sync-default", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::Unmanaged, false)),
-    ("sync-compact", |how, runtime| sync::sync::<Compact<Pod>>(how, runtime, Kept::Unmanaged, false)),
-    ("sync-streaming", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::All, true)),
-    ("sync-stripped", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::Stripped, false)),
+    ("sync", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, false)),
+    ("sync-default", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Unmanaged, false)),
+    ("sync-compact", |setting, runtime| sync::sync::<Compact<Pod>>(setting, runtime, Kept::Unmanaged, false)),
+    ("sync-streaming", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, true)),
+    ("sync-stripped", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Stripped, false)),
     ("relist", relist::relist),
-    ("events", |how, runtime| events::events::<Pod>(how, runtime, Kept::All)),
-    ("events-stripped", |how, runtime| events::events::<Pod>(how, runtime, Kept::Stripped)),
-    ("events-default", |how, runtime| events::events::<Pod>(how, runtime, Kept::Unmanaged)),
-    ("events-compact", |how, runtime| events::events::<Compact<Pod>>(how, runtime, Kept::Unmanaged)),
-    ("events-8", |how, runtime| events::events_to(how, runtime, 8)),
-    ("events-64", |how, runtime| events::events_to(how, runtime, 64)),
-    ("held", |how, runtime| held::held::<Pod>(how, runtime, Kept::All)),
-    ("held-default", |how, runtime| held::held::<Pod>(how, runtime, Kept::Unmanaged)),
-    ("held-slim", |how, runtime| held::held::<SlimPod>(how, runtime, Kept::All)),
-    ("held-compact", |how, runtime| held::held::<Compact<Pod>>(how, runtime, Kept::Unmanaged)),
+    ("events", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::All)),
+    ("events-stripped", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Stripped)),
+    ("events-default", |setting, runtime| events::events::<Pod>(setting, runtime, Kept::Unmanaged)),
+    ("events-compact", |setting, runtime| events::events::<Compact<Pod>>(setting, runtime, Kept::Unmanaged)),
+    ("events-8", |setting, runtime| events::events_to(setting, runtime, 8)),
+    ("events-64", |setting, runtime| events::events_to(setting, runtime, 64)),
+    ("held", |setting, runtime| held::held::<Pod>(setting, runtime, Kept::All)),
+    ("held-default", |setting, runtime| held::held::<Pod>(setting, runtime, Kept::Unmanaged)),
+    ("held-slim", |setting, runtime| held::held::<SlimPod>(setting, runtime, Kept::All)),
+    ("held-compact", |setting, runtime| held::held::<Compact<Pod>>(setting, runtime, Kept::Unmanaged)),
     ("read-compact", held::read_compact),
     ("subscribe", subscribe::subscribe),
-    ("stall", |how, _| stall::stall(how)),
+    ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// `None`: there is no such work.
+/// Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -74,7 +74,7 @@ fn run() -> Option<Sample> {
             _ => return None,
         }
     }
-    let runtime = Runtime::new().expect("a runtime can be had");
+    let runtime = Runtime::new().expect("cannot create a runtime");
     let _in_runtime = runtime.enter();
     Some(work(&Setting { feed: Feed { server: server? }, quick }, &runtime))
 }
@@ -84,7 +84,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Lets what the first list left behind come to its end, as background work of the allocator or collector.
+    /// Waits for background work after the first list, such as freeing memory or collecting garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

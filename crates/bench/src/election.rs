@@ -1,4 +1,4 @@
-//! The works of the area `election`, on a server that all sides share: 15 s, 10 s and 2 s, as the core components have it.
+//! The workloads of the area `election`, on one server for all sides. The timing equals the core components: 15 s, 10 s and 2 s.
 
 mod contender;
 mod shards;
@@ -20,26 +20,26 @@ use crate::Sample;
 use crate::meter::{Tally, measure, sockets};
 use contender::{Contender, next};
 
-/// The variant in which a work is done.
+/// The variant of a workload.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How the server is reached.
+    /// The client configuration of the server.
     pub client: ClientConfig,
-    /// Less of it, to see that all works.
+    /// Runs a small part of the full size, to check that everything works.
     pub quick: bool,
-    /// Nobody watches.
+    /// The electors poll instead of watching.
     pub polling: bool,
 }
 
 impl Setting {
-    /// With the server of this kubeconfig.
+    /// Creates a setting with the server of this kubeconfig.
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// Panics if the kubeconfig cannot be read.
     pub fn new(kubeconfig: &Path, quick: bool, polling: bool) -> Self {
         let client = pintle_kubeconfig::infer(Some(kubeconfig.into()), &Overrides::default(), &Environment::default());
-        Self { client: client.expect("a kubeconfig"), quick, polling }
+        Self { client: client.expect("a valid kubeconfig"), quick, polling }
     }
 
     fn of<T>(&self, full: T, quick: T) -> T {
@@ -47,38 +47,40 @@ impl Setting {
     }
 }
 
-/// Does a work once.
+/// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// All works, by the names that the command line has for them.
+/// The workloads by name, as on the command line.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
-/// Of three contenders the leader stops, again and again: from its stop to the next one's start.
-fn release(how: &Setting) -> Sample {
-    let (sample, seconds) = vacancies(how, "release", how.of(10, 2), how.of(10, 2), |leader| leader.stop.cancel());
+/// Repeatedly stops the leader of three contenders. Measures from the stop to the start of the next leader.
+fn release(setting: &Setting) -> Sample {
+    let (sample, seconds) =
+        vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
     sample
         .with("ms, p50 of the hand-over", at(&seconds, 0.5) * 1e3)
         .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
 }
 
-/// Of three contenders the leader dies, again and again: from its death to the next one's start.
-fn crash(how: &Setting) -> Sample {
-    let (sample, seconds) = vacancies(how, "crash", how.of(12, 2), how.of(2, 1), |leader| leader.run.abort());
+/// Repeatedly aborts the leader of three contenders. Measures from the abort to the start of the next leader.
+fn crash(setting: &Setting) -> Sample {
+    let (sample, seconds) =
+        vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
     sample
         .with("s, mean until the next leads", seconds.iter().sum::<f64>() / seconds.len() as f64)
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// The value below which that share of the sorted values is.
+/// Returns the quantile `share` of the sorted values.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// How long nobody leads when `end` ends the leader, in seconds, sorted: of so many leases beside each other, with two standbys each,
-/// so many times each.
+/// Returns the sorted times without a leader, in seconds, after `end` has ended the leader. Runs `leases` leases concurrently, with two
+/// standbys each, and ends the leader of each `times` times.
 fn vacancies(
-    how: &Setting,
+    setting: &Setting,
     work: &str,
     leases: u64,
     times: u64,
@@ -90,12 +92,12 @@ fn vacancies(
         let of_lease = async |index: u64| {
             let lease = own_name(&format!("{work}-{index}"));
             let (started, mut starts) = mpsc::unbounded_channel();
-            let start = |number: u64| Contender::start(how, &lease, number, &started);
+            let start = |number: u64| Contender::start(setting, &lease, number, &started);
             let mut contenders: Vec<_> = (0..3).map(start).collect();
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // Not always at the same place between two renewals, nor beside the others.
+                // Varies the offset to the renewals and between the leases.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -114,33 +116,33 @@ fn vacancies(
     (sample, seconds)
 }
 
-/// A hundred wait while another one leads: how much they ask.
-fn standbys(how: &Setting) -> Sample {
+/// Measures the requests of a hundred standbys while another contender leads.
+fn standbys(setting: &Setting) -> Sample {
     let runtime = runtime();
-    let span = Duration::from_secs(how.of(30, 5));
+    let span = Duration::from_secs(setting.of(30, 5));
     let lease = own_name("standbys");
     let (contenders, leader) = runtime.block_on(async {
         let (started, mut starts) = mpsc::unbounded_channel();
-        let contenders: Vec<_> = (0..101).map(|number| Contender::start(how, &lease, number, &started)).collect();
+        let contenders: Vec<_> = (0..101).map(|number| Contender::start(setting, &lease, number, &started)).collect();
         let leader = next(&mut starts).await.0;
         sleep(Duration::from_secs(5)).await;
         (contenders, leader)
     });
-    let asked =
+    let requests =
         || -> f64 { contenders.iter().filter(|contender| contender.number != leader).map(Contender::requests).sum() };
-    let before = asked();
+    let before = requests();
     let sample = measure(|| {
         runtime.block_on(async { sleep(span).await });
         Tally::operations(100)
     });
-    sample.with("requests a second", (asked() - before) / span.as_secs_f64())
+    sample.with("requests a second", (requests() - before) / span.as_secs_f64())
 }
 
-/// One process leads by a hundred leases: what it takes for as long as that goes on.
-fn many(how: &Setting) -> Sample {
+/// Measures one process that holds a hundred leases.
+fn many(setting: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
-    let span = Duration::from_secs(how.of(20, 5));
+    let span = Duration::from_secs(setting.of(20, 5));
     let (memory, lease) = (InMemoryProvider::new(), own_name("many"));
     let sockets_before = sockets();
     let stop = CancellationToken::new();
@@ -149,10 +151,10 @@ fn many(how: &Setting) -> Sample {
         let labels = [("bench".to_owned(), lease.clone())].into();
         let config = LeaseGroupConfig { labels, election: election(&lease), ..LeaseGroupConfig::default() };
         let tasks = Handle::current().metrics().num_alive_tasks();
-        (cluster(how, &memory).electors("default", config).expect("a valid configuration"), tasks)
+        (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // The work of all is in one task, as it would be without an election.
+    // The callbacks of all leases run in one task. It would also exist without elections.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -177,11 +179,11 @@ fn many(how: &Setting) -> Sample {
         Tally::operations(LEASES)
     });
     let renewals = LEASES as f64 * span.as_secs_f64() / 2.0;
-    let asked = contender::requests(&memory) - before;
+    let sent = contender::requests(&memory) - before;
     let cpu = sample.cpu_ns / 1e3 / renewals;
-    let sample = sample.with("requests a renewal", asked / renewals).with("CPU us a renewal", cpu);
+    let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request under way has one, so what is there at all times is what there is at the quietest.
+    // Each request in flight has a task, so the minimum is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -194,29 +196,29 @@ fn many(how: &Setting) -> Sample {
         .with("tasks beside those of connections", quietest as f64 - connections * TASKS_OF_CONNECTION)
         .with("connections", connections);
     stop.cancel();
-    runtime.block_on(run).expect("no panic");
+    runtime.block_on(run).expect("no task panicked");
     sample
 }
 
-/// One that drives HTTP/2, and one that answers to whoever sends.
+/// One task drives HTTP/2, the other one the requests of the callers.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// A name that no other process has: what one leaves behind is no other's affair.
+/// Returns a lease name that no other process uses.
 fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Each has a client of its own, as a process has.
-fn cluster(how: &Setting, memory: &InMemoryProvider) -> Cluster {
-    let (client, metrics) = (Some(how.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
+/// Creates a cluster with its own client, as a process has it.
+fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
+    let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Nobody records Events, on either side.
+/// Disables Events, as on the other side.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

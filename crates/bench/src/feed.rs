@@ -1,4 +1,4 @@
-//! The load server, as the programs that are fed by it see it.
+//! A client for the control requests of the load server.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,67 +7,67 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// What is asked of the load server beside the lists and watches. Each call is a connection of its own and blocks its thread.
+/// Sends the control requests, which are separate from lists and watches. Each call opens a connection and blocks its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// Where it listens: `http://127.0.0.1:1234`.
+    /// The URL of the server: `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
-/// How the load server is getting on.
+/// The statistics of the load server.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Stats {
-    /// How many pods it has.
+    /// The number of pods.
     pub(crate) pods: usize,
     /// The resourceVersion of its list.
     pub(crate) version: u64,
     watches: usize,
-    /// When the last list was asked for, in nanoseconds since 1970.
+    /// The time of the last list request, in nanoseconds since 1970.
     listed: u64,
 }
 
 impl Feed {
     /// # Panics
     ///
-    /// As all calls of this type, if the server does not answer as it is to.
+    /// This and all other calls panic if the server does not answer as expected.
     pub(crate) fn stats(&self) -> Stats {
-        serde_json::from_str(&self.ask("/control/stats")).expect("the load server tells its stats")
+        serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
 
-    /// Waits for the one watch of this program.
+    /// Waits until the watch of this program is open.
     pub(crate) fn wait_for_watch(&self) {
         while self.stats().watches != 1 {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Has it begin to send so many updates, and returns when that was. `first`: how many it has sent before.
+    /// Makes the server send `n` updates and returns the time of the request. `first` is the number of updates sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
-        self.ask(&format!("/control/events?first={first}&n={n}"));
+        self.get(&format!("/control/events?first={first}&n={n}"));
         begin
     }
 
-    /// Changes so many pods, and ends the watch as too old.
+    /// Changes `changed` pods and ends the watch with 410 Expired.
     pub(crate) fn expire(&self, changed: usize) {
-        self.ask(&format!("/control/expire?changed={changed}"));
+        self.get(&format!("/control/expire?changed={changed}"));
     }
 
-    /// How long ago the last list was asked for.
+    /// Returns the time since the last list request.
     pub(crate) fn since_list(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.saturating_sub(Duration::from_nanos(self.stats().listed))
     }
 
-    fn ask(&self, path: &str) -> String {
+    fn get(&self, path: &str) -> String {
         let answer = self.server.strip_prefix("http://").map(|address| -> std::io::Result<String> {
             let mut stream = TcpStream::connect(address)?;
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The one chunk is the answer, between its length and the end.
+            // The response has one chunk. Its only line that starts with `{` is the JSON.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
-        answer.expect("the server is an address on HTTP").expect("the load server answers")
+        answer.expect("the server has an HTTP address").expect("the load server answers")
     }
 }

@@ -1,4 +1,4 @@
-//! Works on the queues of keyed changes alone: those of client-go's queues in `go/cache`, with the same objects.
+//! Workloads for the FIFO queues alone. `go/cache` runs the same ones on client-go's queues, with the same objects.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::{Sample, answer};
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;
 
-/// Does a work with these pods.
+/// Runs a workload with these pods.
 type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// So many items are taken up in one step at most, as in client-go.
+/// The maximum number of items in one batch, as in client-go.
 const BATCH: usize = 1000;
 
-/// By the names that both sides and `cargo xtask bench` have for them.
+/// The workloads by name. Both sides and `cargo xtask bench` use these names.
 const WORKS: &[(&str, Work)] = &[
     ("fifo", |pods| add_then_pop(&pods, &real_fifo(known()), RealFifo::add)),
     ("fifo-cycle", |pods| add_and_pop(&pods, &real_fifo(known()), RealFifo::add)),
@@ -36,7 +36,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -46,18 +46,18 @@ pub fn main() -> ExitCode {
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// As on the other side, a key is put together whenever it is asked for.
-#[expect(clippy::unnecessary_wraps, reason = "the queues ask for it")]
+/// Creates the key on each call, as the other side does.
+#[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
 }
 
-/// Known objects, of which there are none, as on the other side.
+/// Returns an empty set of known objects, as on the other side.
 fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without known objects it is as informers have it: a list stays in one piece, and the queue is free while a batch is worked on.
+/// Without `known_objects` the queue works as in informers: a list stays one item, and the queue is unlocked while a batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -67,7 +67,7 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Behind its lock, as client-go's queues always are: each call takes it, and wakes who waits.
+/// Puts the queue behind its lock, as client-go's queues always are. Each call takes the lock and wakes the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -75,15 +75,15 @@ fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
 type Add<Q> = fn(&mut Q, Object) -> Result<(), StoreError>;
 
 fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
-    add(&mut *fifo.lock(), pod.clone()).expect("each has a key");
+    add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one, under the lock as client-go's `Pop` does, and does nothing with it.
+/// Pops one item and drops it. The handler runs under the lock, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
-    fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("nobody closes it");
+    fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
 
-/// All pods are added, and then popped one by one.
+/// Adds all pods and then pops them one by one.
 fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;
@@ -101,7 +101,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Each pod is added, and popped at once.
+/// Adds each pod and pops it at once.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -112,8 +112,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// All pods are added to an atomic queue and popped in batches, each of which is put into an informer's store in one transaction, which
-/// tells what was there. For an update it has them all already. Ours has its index by namespace, of which the other side's is free.
+/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to an informer's store in one transaction, which
+/// returns the previous objects. For an update, the store has all pods before the measurement. Our store has an index by namespace,
+/// client-go's has none.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -138,17 +139,17 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // What is left of it when the batch is moved out says until when the batch is worked on.
-        let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("nobody closes it");
+        // `taken` also holds a guard: the batch counts as in progress until it is dropped.
+        let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();
         let changes = items.into_iter().map(|item| {
-            let Item::One { key, delta } = item else { panic!("nobody put {:?} in", item.key()) };
+            let Item::One { key, delta } = item else { panic!("unexpected item {:?}", item.key()) };
             (key, delta.into_object())
         });
         for before in store.transaction(changes.collect(), "") {
-            let before = before.expect("no index function fails");
-            assert_eq!(before.is_some(), is_update, "the store tells what was there");
+            let before = before.expect("the index functions do not fail");
+            assert_eq!(before.is_some(), is_update, "the store returns the previous object");
         }
     }
 }

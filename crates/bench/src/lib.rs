@@ -1,7 +1,7 @@
 //! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.
 //!
-//! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
-//! do the peers' programs under `go/` and `kube/`; but for `load_server`, `rest_server` and `api_server`, which serve all of them.
+//! `cargo xtask bench AREA` runs them. Each binary here runs one workload per call and prints one [`Sample`] as a line of JSON. The peers'
+//! programs under `go/` and `kube/` do the same. `load_server`, `rest_server` and `api_server` are the servers that all sides use.
 
 mod answer;
 pub mod apiserver;

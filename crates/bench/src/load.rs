@@ -1,14 +1,14 @@
-//! The server that feeds all sides of the area `cache` alike: pods that were made before, over plain HTTP/1.1.
+//! The load server of the area `cache`. It serves prepared pods to all sides over plain HTTP/1.1.
 //!
-//! | request | what comes |
+//! | request | response |
 //! |---|---|
-//! | `GET /api/v1/pods` | the list, in pieces; of `limit` pods, unless `resourceVersion=0` |
-//! | `GET /api/v1/pods?watch=true` | events as they are asked for; with `sendInitialEvents=true` all pods before |
-//! | `GET /control/stats` | how many pods and watches there are, and when the last list was asked for |
-//! | `GET /control/events?n=200000` | so many updates to each watch, from `first` on, as fast as it reads; the list does not change |
-//! | `GET /control/expire?changed=1000` | so many pods change, and each watch ends as one that is too old |
+//! | `GET /api/v1/pods` | the list in chunks; pages of `limit` pods unless `resourceVersion=0` |
+//! | `GET /api/v1/pods?watch=true` | the events ordered by `/control/events`; `sendInitialEvents=true` sends all pods first |
+//! | `GET /control/stats` | the number of pods and watches, and the time of the last list request |
+//! | `GET /control/events?n=200000` | sends `n` updates to each watch, from number `first` on, as fast as it reads; the list stays the same |
+//! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
-//! Event `i` is of pod `i * 7919` modulo how many there are, and its version follows that of the list by `i + 1`.
+//! Event `i` updates pod `i * 7919` modulo the number of pods. Its version is the version of the list plus `i + 1`.
 
 mod http;
 
@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::pods::Pods;
 use http::{Answer, Request};
 
-/// Serves so many pods for ever.
+/// Serves `pods` pods forever.
 pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
     let server = Server {
         pods: RwLock::new(Pods::new(pods)),
@@ -36,7 +36,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // How a client goes is its own affair.
+            // Errors of a connection concern only its client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -44,11 +44,11 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// What all watches are to do, and the how-manieth order that is.
+    /// The last order to all watches, and its number.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
-    /// When the last list was asked for, in nanoseconds since 1970.
+    /// The time of the last list request, in nanoseconds since 1970.
     listed: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ enum Order {
     Expire,
 }
 
-/// How much is sent at once.
+/// The size of a chunk.
 const PIECE: usize = 64 << 10;
 
 impl Server {
@@ -144,7 +144,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Does what is ordered, until the watch is to end or its client has gone.
+    /// Executes orders until the watch expires or its client has disconnected.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {
@@ -184,7 +184,7 @@ impl Server {
     }
 }
 
-/// Sends an event for each of these pods, in the version that is given with it.
+/// Sends an event for each of these pods, with the given version.
 fn put_events(
     pods: &Pods,
     kind: &str,

@@ -1,4 +1,4 @@
-//! What a run of a work costs.
+//! Measures the cost of one run of a workload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,59 +15,59 @@ pub struct Sample {
     pub wall_ns: f64,
     /// CPU time of all threads.
     pub cpu_ns: f64,
-    /// Heap allocations, counting a reallocation as one. `None` in a binary that does not count them, since counting takes time.
+    /// Heap allocations; a reallocation counts as one. `None` in a binary that does not count them, because counting takes time.
     pub allocations: Option<f64>,
-    /// How much more memory was resident at the highest point than at the start.
+    /// Peak of resident memory minus the resident memory at the start.
     pub peak_bytes: f64,
-    /// How many operations that was.
+    /// The number of operations.
     pub operations: f64,
-    /// How many keys were added. An add that was merged into another counts.
+    /// The number of keys that were added to the queue, including adds that merged with another add.
     pub adds: f64,
-    /// How many keys were handed out.
+    /// The number of keys that the queue handed out.
     pub gets: f64,
-    /// What else the work tells, by the unit that it stands under.
+    /// Other figures of the workload, by unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// What was done while it was measured.
+/// The operations of one measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
-    /// How many operations that was.
+    /// The number of operations.
     pub(crate) operations: usize,
-    /// How many keys were added to a queue.
+    /// The number of keys that were added to a queue.
     pub(crate) adds: usize,
-    /// How many keys it handed out.
+    /// The number of keys that the queue handed out.
     pub(crate) gets: usize,
 }
 
 impl Tally {
-    /// No queue was at work.
+    /// Counts operations of a workload without a queue.
     pub(crate) fn operations(operations: usize) -> Self {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Each key was added and taken once, and both together are an operation.
+    /// Counts `n` keys that were added and taken once each. An add and its get are one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Each add is an operation, and each get with its done.
+    /// Counts each add as one operation, and each get with its `done` as another.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Tells one figure more. What is no number stays empty.
+    /// Adds a figure. NaN becomes an empty cell of the table.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
     }
 }
 
-/// Runs `work` and measures it alone.
+/// Runs `work` and measures it, without its preparation.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // From here on the peak is this work's. Where the kernel refuses, the peak includes the preparation.
+    // Resets the peak of resident memory. If the kernel refuses, the peak includes the preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -91,39 +91,39 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     }
 }
 
-/// What memory is resident now, in bytes.
+/// Returns the resident memory in bytes.
 pub(crate) fn resident() -> f64 {
     resident_of("self")
 }
 
-/// The same of another process, by its id.
+/// Returns the resident memory of the process with this id.
 pub(crate) fn resident_of(process: &str) -> f64 {
     status(process, "VmRSS:")
 }
 
-/// The most memory that was resident since [`measure`] began.
+/// Returns the peak of resident memory since [`measure`] began.
 pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
-/// How many sockets this process has open.
+/// Returns the number of open sockets of this process.
 pub(crate) fn sockets() -> f64 {
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// What is allocated now, in bytes; no number in a binary that does not count.
+/// Returns the allocated bytes, or NaN in a binary that does not count them.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// All allocations so far, in a binary whose global allocator counts them.
+/// Returns the allocation statistics if the global allocator counts them.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
 
-/// The CPU time that the calling thread has had.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
@@ -137,7 +137,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// A line of a process's `/proc/ID/status`, in bytes; 0 where there is no such file.
+/// Returns a value of `/proc/PROCESS/status` in bytes, or 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

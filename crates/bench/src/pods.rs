@@ -1,29 +1,30 @@
-//! The pods that the load server gives: those of Deployments, as a cluster's own, of about 8 KB each.
+//! The pods that the load server serves. They look like pods of Deployments in a real cluster and have about 8 KB each.
 //!
-//! 20 pods a replica set, 200 namespaces, 100 pods a node, last changed in no order. So many pods are always the same.
+//! There are 20 pods per replica set, 100 pods per node and 200 namespaces. Resource versions are in random order. The random seed is
+//! fixed: the same number of pods always gives the same pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// Pods as JSON, as they stand in a list.
+/// Pods as JSON, in the form of list items.
 pub(crate) struct Pods {
-    /// One after the other, with commas between them.
+    /// All pods, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion of a list of them.
+    /// The resourceVersion of the list.
     version: u64,
 }
 
-/// Where a pod is.
+/// The position of a pod in the JSON.
 struct Place {
     pod: Range<usize>,
-    /// Where its resourceVersion begins.
+    /// The offset of its resourceVersion.
     version: usize,
 }
 
-/// All versions have as many digits.
+/// All versions have this number of digits.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 
@@ -60,7 +61,7 @@ impl Pods {
         self.version
     }
 
-    /// The pods of this range, with commas between them.
+    /// Returns the pods of this range, separated by commas.
     pub(crate) fn list(&self, range: Range<usize>) -> &[u8] {
         match self.places.get(range) {
             Some([first, .., last]) => &self.json[first.pod.start..last.pod.end],
@@ -69,7 +70,7 @@ impl Pods {
         }
     }
 
-    /// Writes a pod as it stands in an event: it says what it is. In another version, if one is given.
+    /// Writes a pod in the form of a watch event, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);
@@ -81,7 +82,7 @@ impl Pods {
         }
     }
 
-    /// Changes so many pods, evenly spread: each gets a new version.
+    /// Gives new versions to `changed` pods, evenly spread over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -95,18 +96,18 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// What the pods of a set have in common.
+/// The fields that all pods of a replica set share.
 struct ReplicaSet {
     name: String,
-    /// When the first of its pods was made, in seconds of that year.
+    /// The creation time of the first pod, in seconds since the start of the year.
     since: u64,
-    /// A pod with slots for what is its own.
+    /// A pod template with slots for the fields of a single pod.
     pod: String,
 }
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Line ends are for the eye.
+        // Line ends only make the file readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -158,7 +159,7 @@ impl ReplicaSet {
         Self { name, since: 86_400 * rng.u64(0..300), pod }
     }
 
-    /// Returns where its version begins.
+    /// Writes a pod and returns the offset of its resourceVersion.
     fn put_pod(&self, rng: &mut Rng, nodes: usize, address: &str, version: u64, json: &mut String) -> usize {
         let created = self.since + rng.u64(0..86_400);
         let node = rng.usize(..nodes);
@@ -207,7 +208,7 @@ impl Image {
     }
 }
 
-/// Of a variable of the environment.
+/// The value of an environment variable.
 enum Value {
     Plain(String),
     Field(&'static str),
@@ -233,12 +234,12 @@ impl Value {
     }
 }
 
-/// Some variables, every fourth with a URL.
+/// Creates environment variables. Every fourth has a URL.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
-        let what = ["URL", "TIMEOUT", "HOST", "LEVEL"][i % 4];
-        let name = format!("{}_{}_{what}", word(rng), word(rng)).to_uppercase();
+        let suffix = ["URL", "TIMEOUT", "HOST", "LEVEL"][i % 4];
+        let name = format!("{}_{}_{suffix}", word(rng), word(rng)).to_uppercase();
         let value = match i % 4 {
             0 => format!("http://{}.{}.svc.cluster.local:{}/v1", word(rng), any(rng, namespaces), rng.u32(8000..8100)),
             _ => rng.u32(0..10_000).to_string(),
@@ -253,7 +254,7 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Has `put` write what stands for each `<slot>` of the template. A slot that it does not know stays.
+/// Calls `put` to write the value of each `<slot>` of the template. If `put` returns false, the slot is copied unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -267,7 +268,7 @@ fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String)
     out.push_str(rest);
 }
 
-/// So many seconds after a year's beginning; its months have 28 days.
+/// Writes the time that is `seconds` after the start of the year. Every month has 28 days.
 fn put_time(out: &mut String, seconds: u64) -> std::fmt::Result {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (month, day, hour, minute) = (1 + day / 28 % 12, 1 + day % 28, second / 3600, second / 60 % 60);
@@ -283,7 +284,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// As Kubernetes makes them up: without vowels.
+/// Returns random letters as in generated names of Kubernetes, without vowels.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }
@@ -368,10 +369,10 @@ mod tests {
     }
 
     #[test]
-    fn each_pod_is_whole_and_of_the_promised_size() {
+    fn pods_are_complete_and_have_about_8_kilobytes() {
         let pods = Pods::new(400);
         let list = parse(&[b"[", pods.list(0..400), b"]"].concat());
-        assert!(!list.to_string().contains('<'), "a slot was left open");
+        assert!(!list.to_string().contains('<'), "a slot was not filled");
         let names: std::collections::BTreeSet<_> =
             list.as_array().expect("a list").iter().map(|pod| pod["metadata"]["name"].to_string()).collect();
         assert_eq!(names.len(), 400);
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_a_new_version_of_some() {
+    fn change_increases_the_versions_of_some_pods() {
         let mut pods = Pods::new(100);
         let version = |pods: &Pods, i: usize| parse(pods.list(i..i + 1))["metadata"]["resourceVersion"].clone();
         let (first, second) = (version(&pods, 0), version(&pods, 1));

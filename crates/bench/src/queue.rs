@@ -1,6 +1,6 @@
-//! The works of the area `queue`; `go/queue` does the same ones on client-go and controller-runtime.
+//! The workloads of the area `queue`. `go/queue` runs the same ones on client-go and controller-runtime.
 //!
-//! A work says in its comment what is in its window: what is measured begins and ends with the closure given to `measure`.
+//! The comment of a workload says what its measurement includes: the closure passed to `measure`.
 
 mod busy;
 mod crew;
@@ -26,62 +26,62 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// In which variant a work is done.
+/// The variant of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    /// What the keys are.
+    /// The type of the keys.
     pub keys: Keys,
-    /// Whether the queue tells metrics.
+    /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether tasks of tokio do the work, in its default runtime, instead of plain threads.
+    /// Whether tokio tasks do the work, in the default runtime, instead of plain threads.
     pub tasks: bool,
-    /// Whether workers that do nothing with their keys are done with one and take the next in one step.
+    /// Whether workers mark a key as done and take the next one in one call. Only for workers that do nothing with their keys.
     pub next: bool,
-    /// A fiftieth of the size, to see that all works.
+    /// Runs a fiftieth of the full size, to check that everything works.
     pub quick: bool,
 }
 
-/// What the keys of a queue are.
+/// The type of the keys of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`, which costs nothing to clone, as Go's strings.
+    /// `&'static str`: cloning costs nothing, as with Go's strings.
     Static,
-    /// `String`, of which each clone is an allocation.
+    /// `String`: each clone is an allocation.
     String,
 }
 
-/// Does a work once. `None`: it has no such variant.
+/// Runs a workload once. Returns `None` if the workload does not have this variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
-/// What plain threads do.
+/// A workload of plain threads.
 macro_rules! threads {
     ($($work:ident)::+ $(, $argument:expr)*) => {
-        |how| match how {
+        |setting| match setting {
             Setting { tasks: true, .. } | Setting { next: true, .. } => None,
-            Setting { keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>>(how $(, $argument)*)),
-            Setting { keys: Keys::Static, .. } => Some($($work)::+::<&'static str>(how $(, $argument)*)),
-            Setting { keys: Keys::String, .. } => Some($($work)::+::<String>(how $(, $argument)*)),
+            Setting { keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>>(setting $(, $argument)*)),
+            Setting { keys: Keys::Static, .. } => Some($($work)::+::<&'static str>(setting $(, $argument)*)),
+            Setting { keys: Keys::String, .. } => Some($($work)::+::<String>(setting $(, $argument)*)),
         }
     };
 }
 
-/// What plain threads or tasks do, with `Arc<str>` unless these are threads.
+/// A workload of plain threads, or of tasks with `Arc<str>` keys.
 macro_rules! crews {
     ($($work:ident)::+ $(, $argument:expr)*) => {
-        |how| match how {
-            Setting { tasks: false, keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>, _>(&Threads, how $(, $argument)*)),
-            Setting { tasks: false, keys: Keys::Static, .. } => Some($($work)::+::<&'static str, _>(&Threads, how $(, $argument)*)),
-            Setting { tasks: false, keys: Keys::String, .. } => Some($($work)::+::<String, _>(&Threads, how $(, $argument)*)),
-            Setting { tasks: true, keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>, _>(&Tasks::new()?, how $(, $argument)*)),
+        |setting| match setting {
+            Setting { tasks: false, keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>, _>(&Threads, setting $(, $argument)*)),
+            Setting { tasks: false, keys: Keys::Static, .. } => Some($($work)::+::<&'static str, _>(&Threads, setting $(, $argument)*)),
+            Setting { tasks: false, keys: Keys::String, .. } => Some($($work)::+::<String, _>(&Threads, setting $(, $argument)*)),
+            Setting { tasks: true, keys: Keys::Arc, .. } => Some($($work)::+::<Arc<str>, _>(&Tasks::new()?, setting $(, $argument)*)),
             Setting { tasks: true, .. } => None,
         }
     };
 }
 
-/// By the names that both sides and `cargo xtask bench` have for them.
+/// The workloads by name. Both sides and `cargo xtask bench` use these names.
 pub const WORKS: &[(&str, Work)] = &[
     ("add-drain-1", crews!(drain::add_then_drain, 1)),
     ("add-drain-8", crews!(drain::add_then_drain, 8)),
@@ -111,7 +111,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// With metrics or without.
+    /// Creates the configuration, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),

@@ -1,7 +1,7 @@
-//! The works of the area `rest`; `go/rest` does the same ones on client-go, and `kube` on kube-rs.
+//! The workloads of the area `rest`. `go/rest` runs the same ones on client-go, and `kube` on kube-rs.
 //!
-//! All sides ask one server ([`serve`]) and share the processors with it, which are counted for none of them. A work that asks again and
-//! again does so for a second before its window, which is of three; that of the watches begins two seconds after all are open.
+//! All sides use one server ([`serve`]) and share the processors with it. The server's CPU time does not count. The GET workloads run for
+//! one second before their measurement of three seconds. The measurement of the watches begins two seconds after all are open.
 
 mod crates;
 mod get;
@@ -23,19 +23,19 @@ use crate::{Sample, answer};
 
 pub use server::{Listeners, serve};
 
-/// In which variant a work is done.
+/// The variant of a workload.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server; of `list` the load server's URL.
+    /// The kubeconfig of the server; for `list` the URL of the load server.
     server: String,
-    /// A small part of the time, to see that all works.
+    /// Runs a shorter time, to check that everything works.
     quick: bool,
 }
 
-/// How the server is spoken to.
+/// The protocol between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// HTTP/1.1 in the open.
+    /// HTTP/1.1 without TLS.
     Plain,
     /// HTTP/1.1 over TLS.
     Tls,
@@ -43,35 +43,35 @@ enum Protocol {
     Http2,
 }
 
-/// Does a work once, in a runtime with a thread for each processor.
+/// Runs a workload once, in a runtime with one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// By the names that all sides and `cargo xtask bench` have for them. Those of hyper are the peer's without a client library.
+/// The workloads by name. All sides and `cargo xtask bench` use these names. The `hyper` workloads use no client library.
 const WORKS: &[(&str, Work)] = &[
-    ("get-1", |how, runtime| get::get(how, runtime, 1, Protocol::Plain)),
-    ("get-1-raw", |how, runtime| get::get_raw(how, runtime, 1, Protocol::Plain)),
-    ("get-16", |how, runtime| get::get(how, runtime, 16, Protocol::Plain)),
-    ("get-16-tls", |how, runtime| get::get(how, runtime, 16, Protocol::Tls)),
-    ("get-64", |how, runtime| get::get(how, runtime, 64, Protocol::Plain)),
-    ("get-64-tls", |how, runtime| get::get(how, runtime, 64, Protocol::Tls)),
-    ("get-64-http2", |how, runtime| get::get(how, runtime, 64, Protocol::Http2)),
-    ("hyper-get-1", |how, runtime| hyper::get(how, runtime, 1, Protocol::Plain)),
-    ("hyper-get-16", |how, runtime| hyper::get(how, runtime, 16, Protocol::Plain)),
-    ("hyper-get-16-tls", |how, runtime| hyper::get(how, runtime, 16, Protocol::Tls)),
-    ("hyper-get-64", |how, runtime| hyper::get(how, runtime, 64, Protocol::Plain)),
-    ("hyper-get-64-tls", |how, runtime| hyper::get(how, runtime, 64, Protocol::Tls)),
-    ("hyper-get-64-http2", |how, runtime| hyper::get(how, runtime, 64, Protocol::Http2)),
+    ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
+    ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),
+    ("get-16", |setting, runtime| get::get(setting, runtime, 16, Protocol::Plain)),
+    ("get-16-tls", |setting, runtime| get::get(setting, runtime, 16, Protocol::Tls)),
+    ("get-64", |setting, runtime| get::get(setting, runtime, 64, Protocol::Plain)),
+    ("get-64-tls", |setting, runtime| get::get(setting, runtime, 64, Protocol::Tls)),
+    ("get-64-http2", |setting, runtime| get::get(setting, runtime, 64, Protocol::Http2)),
+    ("hyper-get-1", |setting, runtime| hyper::get(setting, runtime, 1, Protocol::Plain)),
+    ("hyper-get-16", |setting, runtime| hyper::get(setting, runtime, 16, Protocol::Plain)),
+    ("hyper-get-16-tls", |setting, runtime| hyper::get(setting, runtime, 16, Protocol::Tls)),
+    ("hyper-get-64", |setting, runtime| hyper::get(setting, runtime, 64, Protocol::Plain)),
+    ("hyper-get-64-tls", |setting, runtime| hyper::get(setting, runtime, 64, Protocol::Tls)),
+    ("hyper-get-64-http2", |setting, runtime| hyper::get(setting, runtime, 64, Protocol::Http2)),
     ("watches", watches::watches),
     ("list", list::list),
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// `None`: there is no such work.
+/// Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -84,7 +84,7 @@ fn run() -> Option<Sample> {
             _ => return None,
         }
     }
-    let runtime = Runtime::new().expect("a runtime can be had");
+    let runtime = Runtime::new().expect("cannot create a runtime");
     let _in_runtime = runtime.enter();
     Some(work(&Setting { server, quick }, &runtime))
 }
@@ -93,17 +93,17 @@ impl Setting {
     fn client(&self, protocol: Protocol) -> RestClient {
         let http2 = Http2Config { enabled: protocol == Protocol::Http2, ..Http2Config::default() };
         let config = RestClientConfig { http2, ..self.config(protocol).into() };
-        RestClient::new(config).expect("a client can be made")
+        RestClient::new(config).expect("cannot create a client")
     }
 
     fn config(&self, protocol: Protocol) -> ClientConfig {
         let context = if protocol == Protocol::Plain { "plain" } else { "tls" };
         let overrides = Overrides { context: Some(context.into()), ..Overrides::default() };
         let config = pintle_kubeconfig::infer(Some(PathBuf::from(&self.server)), &overrides, &Environment::default());
-        config.expect("the kubeconfig of the server")
+        config.expect("a valid kubeconfig")
     }
 
-    /// A quarter of it if this is to be quick.
+    /// Returns a quarter of `full` for a quick run.
     fn span(&self, full: Duration) -> Duration {
         if self.quick { full / 4 } else { full }
     }

@@ -1,18 +1,18 @@
-//! Many short times of many threads, and what share of them stays below what.
+//! Collects short durations from several threads and computes quantiles.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Takes times. Each thread has a clone; what it took joins the others when that is dropped.
+/// Collects durations. Each thread has a clone; when the clone is dropped, its durations are added to the shared list.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    mine: Vec<u64>,
+    local: Vec<u64>,
     all: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Stopwatch {
-    /// How long `call` takes, on the wall.
+    /// Measures the wall time of `call`.
     pub(crate) fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = call();
@@ -21,11 +21,10 @@ impl Stopwatch {
     }
 
     pub(crate) fn note(&mut self, time: Duration) {
-        self.mine.push(time.as_nanos() as u64);
+        self.local.push(time.as_nanos() as u64);
     }
 
-    /// The time that the share `q` of all those taken does not exceed, in microseconds. All other clones have to be gone. Not a
-    /// number if no time was taken.
+    /// Returns the quantile `q` of all durations in microseconds, or NaN if there are none. Call it after all other clones are dropped.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = (q * all.len() as f64).ceil() as usize;
@@ -36,17 +35,17 @@ impl Stopwatch {
     }
 }
 
-/// Another watch for the same times.
+/// A clone adds to the same shared list.
 impl Clone for Stopwatch {
     fn clone(&self) -> Self {
-        Self { mine: Vec::with_capacity(1 << 16), all: Arc::clone(&self.all) }
+        Self { local: Vec::with_capacity(1 << 16), all: Arc::clone(&self.all) }
     }
 }
 
 impl Drop for Stopwatch {
     fn drop(&mut self) {
-        let mine = mem::take(&mut self.mine);
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(mine);
+        let local = mem::take(&mut self.local);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(local);
     }
 }
 
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_of_all_that_were_taken() {
+    fn quantile_covers_the_durations_of_all_clones() {
         let all = Stopwatch::default();
         for half in [0..50, 50..100] {
             let mut watch = all.clone();

@@ -1,4 +1,4 @@
-//! Works on the cache of an informer alone: those of client-go's indexer in `go/cache`, with the same keys.
+//! Workloads for the informer cache alone. `go/cache` runs the same ones on client-go's indexer, with the same keys.
 
 use std::array;
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::meter::{Tally, measure};
 use crate::{Sample, answer};
 
-/// As much of a pod as the works need.
+/// A pod with only the fields that the workloads need.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -30,38 +30,38 @@ impl Object for Pod {
 const PODS: usize = 100_000;
 const NODES: usize = 1000;
 
-/// How large it is done.
+/// The size of a workload.
 struct Setting {
     quick: bool,
 }
 
-/// Does a work once.
+/// Runs a workload once.
 type Work = fn(&Setting) -> Sample;
 
-/// By the names that both sides and `cargo xtask bench` have for them.
+/// The workloads by name. Both sides and `cargo xtask bench` use these names.
 const WORKS: &[(&str, Work)] = &[
     ("store-add", add),
-    ("store-get", |how| get(how, |_| true)),
-    ("store-get-read", |how| get(how, |pod| !pod.node.is_empty())),
+    ("store-get", |setting| get(setting, |_| true)),
+    ("store-get-read", |setting| get(setting, |pod| !pod.node.is_empty())),
     ("store-by-index", by_index),
     ("store-list", list),
-    ("store-for-each", |how| for_each(how, |pod| black_box(pod).is_some())),
-    ("store-for-each-read", |how| for_each(how, |pod| pod.is_some_and(|pod| !pod.node.is_empty()))),
+    ("store-for-each", |setting| for_each(setting, |pod| black_box(pod).is_some())),
+    ("store-for-each-read", |setting| for_each(setting, |pod| pod.is_some_and(|pod| !pod.node.is_empty()))),
     ("store-snapshot", snapshot),
-    ("store-update-same", |how| update(how, 0)),
-    ("store-update-node", |how| update(how, 501)),
-    ("store-2r1w", |how| mixed(how, 2, false)),
-    ("store-write", |how| mixed(how, 0, false)),
+    ("store-update-same", |setting| update(setting, 0)),
+    ("store-update-node", |setting| update(setting, 501)),
+    ("store-2r1w", |setting| mixed(setting, 2, false)),
+    ("store-write", |setting| mixed(setting, 0, false)),
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
-    let how = Setting { quick: args.any(|arg| arg == "--quick") };
+    let setting = Setting { quick: args.any(|arg| arg == "--quick") };
     let work = WORKS.iter().find(|(work, _)| *work == name);
-    answer(work.map(|(_, work)| work(&how)), "cache_micro WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
+    answer(work.map(|(_, work)| work(&setting)), "cache_micro WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
 impl Setting {
@@ -70,7 +70,7 @@ impl Setting {
     }
 }
 
-/// The pods of client-go's work; `shift` moves each to another node.
+/// Creates the same pods as client-go's workload. `shift` moves each pod to another node.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -84,10 +84,10 @@ fn node(at: usize) -> String {
     format!("node-{}", at % NODES)
 }
 
-/// With the indices by namespace and by node.
+/// Creates a cache with indexes by namespace and by node.
 fn indexer() -> Cache<Pod> {
     let cache = Cache::new();
-    cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).expect("it is the first of that name");
+    cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).expect("no other index has this name");
     cache
 }
 
@@ -107,9 +107,9 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// 100 k pods are put in, one by one.
-fn add(how: &Setting) -> Sample {
-    let pods = pods(how.pods(), 0);
+/// Adds 100 k pods one by one.
+fn add(setting: &Setting) -> Sample {
+    let pods = pods(setting.pods(), 0);
     let cache = indexer();
     measure(|| {
         pods.iter().for_each(|pod| put(&cache, pod));
@@ -117,9 +117,9 @@ fn add(how: &Setting) -> Sample {
     })
 }
 
-/// Each is got by its key, in a random order, ten times; it is read or not.
-fn get(how: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
-    let pods = pods(how.pods(), 0);
+/// Gets each pod by its key ten times, in random order. `look` decides if the pod is read.
+fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
+    let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
     let (cache, order) = (filled(&pods), shuffled(pods.len()));
     measure(|| {
@@ -130,79 +130,79 @@ fn get(how: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     })
 }
 
-/// The pods of each node, 100 of them, twenty times.
-fn by_index(how: &Setting) -> Sample {
-    let cache = filled(&pods(how.pods(), 0));
+/// Gets the 100 pods of each node, twenty times.
+fn by_index(setting: &Setting) -> Sample {
+    let cache = filled(&pods(setting.pods(), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
     measure(|| {
         let mut total = 0;
         for node in (0..20).flat_map(|_| &nodes) {
-            total += cache.by_index("node", node).expect("there is that index").len();
+            total += cache.by_index("node", node).expect("the index exists").len();
         }
-        assert_eq!(total, 20 * how.pods());
+        assert_eq!(total, 20 * setting.pods());
         Tally::operations(20 * NODES)
     })
 }
 
-/// All pods as a `Vec`, twenty times.
-fn list(how: &Setting) -> Sample {
-    let cache = filled(&pods(how.pods(), 0));
+/// Lists all pods as a `Vec`, twenty times.
+fn list(setting: &Setting) -> Sample {
+    let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
         let total: usize = (0..20).map(|_| black_box(cache.list()).len()).sum();
-        assert_eq!(total, 20 * how.pods());
+        assert_eq!(total, 20 * setting.pods());
         Tally::operations(20)
     })
 }
 
-/// All pods of a snapshot are shown, twenty times; they are read or not.
-fn for_each(how: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
-    let cache = filled(&pods(how.pods(), 0));
+/// Visits all pods of a snapshot, twenty times. `look` decides if a pod is read.
+fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
+    let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
         let mut total = 0;
         for _ in 0..20 {
             cache.snapshot().for_each(|pod| total += usize::from(look(Some(pod))));
         }
-        assert_eq!(total, 20 * how.pods());
+        assert_eq!(total, 20 * setting.pods());
         Tally::operations(20)
     })
 }
 
-/// Snapshots are taken of all pods, and dropped.
-fn snapshot(how: &Setting) -> Sample {
-    let cache = filled(&pods(how.pods(), 0));
+/// Takes and drops one snapshot per pod.
+fn snapshot(setting: &Setting) -> Sample {
+    let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
-        for _ in 0..how.pods() {
-            assert_eq!(black_box(cache.snapshot()).len(), how.pods());
+        for _ in 0..setting.pods() {
+            assert_eq!(black_box(cache.snapshot()).len(), setting.pods());
         }
-        Tally::operations(how.pods())
+        Tally::operations(setting.pods())
     })
 }
 
-/// Each pod is put in anew, in a random order: on the same node, or on another.
-fn update(how: &Setting, shift: usize) -> Sample {
-    let cache = filled(&pods(how.pods(), 0));
-    let (next, order) = (pods(how.pods(), shift), shuffled(how.pods()));
+/// Replaces each pod, in random order. The new pod is on the same node or on another one.
+fn update(setting: &Setting, shift: usize) -> Sample {
+    let cache = filled(&pods(setting.pods(), 0));
+    let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
     measure(|| {
         order.iter().for_each(|at| put(&cache, &next[*at]));
         Tally::operations(order.len())
     })
 }
 
-/// One writer alone, and then beside one who looks at all of a snapshot again and again.
-fn beside_snapshots(how: &Setting) -> Sample {
-    let (alone, beside) = (mixed(how, 0, false), mixed(how, 0, true));
+/// Measures one writer alone, and then with a thread that repeatedly visits all pods of a snapshot.
+fn beside_snapshots(setting: &Setting) -> Sample {
+    let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// For three seconds one thread puts pods in, on another node each time, while others read by key, or look at all of a snapshot.
-fn mixed(how: &Setting, readers: u64, snapshots: bool) -> Sample {
-    let all = pods(how.pods(), 0);
+/// Runs for three seconds. One thread replaces pods, each time on another node. Other threads read by key or visit all pods of a snapshot.
+fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
+    let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();
-    let (cache, order) = (filled(&all), shuffled(how.pods()));
-    let sets: [_; 2] = array::from_fn(|set| pods(how.pods(), set * 501));
+    let (cache, order) = (filled(&all), shuffled(setting.pods()));
+    let sets: [_; 2] = array::from_fn(|set| pods(setting.pods(), set * 501));
     let stop = AtomicBool::new(false);
-    let time = Duration::from_secs(if how.quick { 1 } else { 3 });
+    let time = Duration::from_secs(if setting.quick { 1 } else { 3 });
     let mut counts = (0, 0, 0);
     let start = Instant::now();
     let sample = measure(|| {

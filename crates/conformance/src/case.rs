@@ -1,4 +1,4 @@
-//! Cases and their steps, as recorded, and the packed files that hold them: one case a line, one file an area.
+//! Recorded cases and their steps, and the packed files that store them: one line per case, one file per area.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,16 +11,16 @@ use serde_json::Number;
 
 use crate::Json;
 
-/// A sequence of requests and what a real kube-apiserver answered to each.
+/// A sequence of requests and the responses of a real kube-apiserver.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// `area/name`.
     pub name: String,
-    /// What it needs beyond a plain server: `controllers`, `slow`, `bare`, …
+    /// Requirements beyond a plain server: `controllers`, `slow`, `bare`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Why it is there, where its name does not tell.
+    /// The purpose of the case, if its name does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The rows of the behaviour table that it covers.
@@ -29,77 +29,77 @@ pub struct Case {
     /// The release that was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 impl Case {
-    /// Whether it lacks a namespace of its own to begin with.
+    /// Whether the case starts without its own namespace.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// The longest that its steps may wait by design, in seconds.
+    /// Returns the sum of the waits that the steps allow, in seconds.
     #[must_use]
     pub fn longest_wait(&self) -> f64 {
         self.steps.iter().filter_map(|step| step.seconds.as_ref()?.as_f64()).sum()
     }
 }
 
-/// One step of a case. Which fields count depends on `do`; the rest is absent.
+/// A step of a case. The value of `do` decides which fields are used; the others are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// An HTTP method, or WATCH, READ, UNTIL, TOGETHER, SLEEP.
+    /// An HTTP method, or `WATCH`, `READ`, `UNTIL`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
     /// The name of a stream (WATCH, READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The request's path and query, with `${variables}`.
+    /// The path and query of the request, with `${variables}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Headers to set; null: a default header not to send.
+    /// Headers to set. `null` removes a default header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, Option<String>>>,
     /// A JSON body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json>,
-    /// A body of text.
+    /// A text body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// A body of bytes.
+    /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
     /// A long body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// Variables to set from the answer: a JSON pointer, or `header:Name`.
+    /// Variables to set from the response: a JSON pointer, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
-    /// Whose token goes along; absent: an administrator's.
+    /// The user whose token is sent. By default an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The answer keeps only these pointers, as `at`.
+    /// Keeps only the values at these pointers of the response body, as `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// The answer also keeps the headers that every answer carries.
+    /// Keeps also the headers that all responses have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
-    /// How many frames to take (READ).
+    /// The number of frames to take (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<usize>,
-    /// Whether to wait for the stream's end (READ).
+    /// Whether to wait for the end of the stream (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// `bookmarks`: drop the plain ones (READ).
+    /// `bookmarks` skips plain bookmarks (READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
     /// How long to wait (READ, UNTIL, SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
-    /// What to look at (UNTIL).
+    /// The value to check (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// The value to wait for (UNTIL).
@@ -111,33 +111,33 @@ pub struct Step {
     /// The status code to wait for (UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What to send again and again, where it is no GET of a path (UNTIL).
+    /// The request to repeat (UNTIL). By default a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// Headers that the answer does not keep.
+    /// Headers that the recorded response omits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// Where in the answer a JWT is, whose claims it keeps.
+    /// The pointer of a JWT in the response. Its claims are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// What runs at once (TOGETHER).
+    /// The steps to run concurrently (TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
-    /// Why, for readers.
+    /// A comment for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What came, with placeholders.
+    /// The response, with placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Json>,
 }
 
-/// A body of one text, repeated.
+/// A body that repeats a text.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
-    /// What is repeated.
+    /// The text.
     pub text: String,
-    /// How often.
+    /// The number of repetitions.
     pub times: usize,
 }
 
@@ -148,17 +148,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// The cases that come with this crate, packed.
+/// Returns the folder with the packed cases of this crate.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Reads every case below a folder: `.jsonl` files hold one a line, `.json` files one each. Sorted by name.
+/// Reads all cases below a folder and sorts them by name. A `.jsonl` file has one case per line, a `.json` file has one case.
 ///
 /// # Errors
 ///
-/// The file and line that cannot be read or is no case; two cases of one name; a folder without a case.
+/// A file or line that cannot be read or parsed; two cases with the same name; a folder without cases.
 pub fn load(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     load_into(folder, &mut cases)?;
@@ -189,20 +189,20 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
         if lines {
             for (index, line) in text.lines().enumerate() {
                 let case = serde_json::from_str(line);
-                cases.push(case.with_context(|| format!("{}:{}: no case", path.display(), index + 1))?);
+                cases.push(case.with_context(|| format!("{}:{}: invalid case", path.display(), index + 1))?);
             }
         } else {
-            cases.push(serde_json::from_str(&text).with_context(|| format!("{}: no case", path.display()))?);
+            cases.push(serde_json::from_str(&text).with_context(|| format!("{}: invalid case", path.display()))?);
         }
     }
     Ok(())
 }
 
-/// Writes cases as `AREA.jsonl`, one a line, in place of what the folder held.
+/// Writes the cases as `AREA.jsonl`, one per line. Replaces all files of the folder.
 ///
 /// # Errors
 ///
-/// The file that cannot be written.
+/// A file cannot be written.
 pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut areas: BTreeMap<&str, String> = BTreeMap::new();
     for case in cases {
@@ -212,9 +212,9 @@ pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         text.push('\n');
     }
     if folder.is_dir() {
-        fs::remove_dir_all(folder).with_context(|| format!("emptying {}", folder.display()))?;
+        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
     }
-    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let mut files = Vec::new();
     for (area, text) in areas {
         let file = folder.join(format!("{area}.jsonl"));

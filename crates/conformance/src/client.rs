@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client: a connection for each request, a deadline for each wait. It shares nothing with restreq, so
-//! that a mistake there cannot hide one here.
+//! A small HTTP/1.1 client with one connection per request and a deadline for each wait. It shares no code with restreq, so that a bug
+//! there cannot hide a bug here.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Whom to believe, where the URL is `https:`.
+/// The certificates to trust, for `https:` URLs.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Certificates that one of these authorities (PEM) has signed.
+    /// Certificates signed by one of these CAs (PEM).
     Authorities(Vec<u8>),
-    /// Anyone. For servers on loopback whose certificate nobody signed.
+    /// Any certificate. For loopback servers with a self-signed certificate.
     Anyone,
 }
 
@@ -32,18 +32,18 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The longest wait for the head of an answer, and for the rest of one that is no stream.
+    /// The timeout for the head of a response, and for the body of a response that is not a stream.
     limit: Duration,
 }
 
-/// A whole answer.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// An answer whose body is still coming. Dropping it closes the connection.
+/// A response whose body is still being received. Dropping it closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     limit: Duration,
@@ -52,25 +52,25 @@ pub(crate) struct Streaming {
 
 impl Client {
     pub(crate) fn new(url: &str, trust: &Trust, limit: Duration) -> anyhow::Result<Self> {
-        let uri: Uri = url.parse().with_context(|| format!("{url:?} is no URL"))?;
-        let host = uri.host().with_context(|| format!("{url:?} names no host"))?.to_owned();
+        let uri: Uri = url.parse().with_context(|| format!("invalid URL {url:?}"))?;
+        let host = uri.host().with_context(|| format!("the URL {url:?} has no host"))?.to_owned();
         let (tls, port) = match uri.scheme_str() {
             Some("http") => (None, 80),
             Some("https") => {
                 let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-                (Some((tls::connector(trust)?, name.with_context(|| format!("{host:?} is no host"))?)), 443)
+                (Some((tls::connector(trust)?, name.with_context(|| format!("invalid host {host:?}"))?)), 443)
             }
-            _ => bail!("{url:?} is neither http: nor https:"),
+            _ => bail!("the scheme of {url:?} is not http or https"),
         };
         Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, limit })
     }
 
-    /// Sends one request on a new connection and waits for the whole answer.
+    /// Sends one request on a new connection and waits for the complete response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         self.open(request).await?.finish().await
     }
 
-    /// Sends one request on a new connection and waits for the head of the answer.
+    /// Sends one request on a new connection and waits for the head of the response.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
         let host = format!("{}:{}", self.host, self.port);
         request.headers_mut().insert(http::header::HOST, host.parse()?);
@@ -83,7 +83,8 @@ impl Client {
                 None => exchange(stream, request).await,
             }
         };
-        let response = timeout(self.limit, work).await.with_context(|| format!("no answer within {:?}", self.limit))?;
+        let response =
+            timeout(self.limit, work).await.with_context(|| format!("no response within {:?}", self.limit))?;
         let (response, connection) = response?;
         Ok(Streaming { response, limit: self.limit, _connection: connection })
     }
@@ -94,7 +95,7 @@ impl Streaming {
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
-        let body = body.with_context(|| format!("the answer did not end within {:?}", self.limit))??;
+        let body = body.with_context(|| format!("the response did not end within {:?}", self.limit))??;
         let mut body = body.to_bytes();
         if head.headers.get(http::header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip") && !body.is_empty() {
             let mut plain = Vec::new();
@@ -104,7 +105,7 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits for the next piece of the body that ends a line, and gives the lines without their ends; `None` at the end.
+    /// Waits for the next complete lines of the body and returns them without line ends. Returns `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -123,7 +124,7 @@ impl Streaming {
     }
 }
 
-/// The task that moves the bytes; it ends with its owner.
+/// The task that drives the connection. Dropping this aborts it.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -137,7 +138,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // An error of the connection comes out of the request or the body, too.
+    // The request and the body return the errors of the connection as well.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
@@ -168,7 +169,7 @@ mod tls {
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
-    /// Takes any certificate, but still checks that the server holds its key.
+    /// Accepts any certificate, but still verifies that the server has its private key.
     #[derive(Debug)]
     struct Believer(Arc<CryptoProvider>);
 

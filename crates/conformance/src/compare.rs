@@ -1,20 +1,20 @@
-//! Holds answers against the recorded ones.
+//! Compares responses with the recorded ones.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::{Json, Step};
 
-/// Where an answer departs from the recorded one.
+/// A difference between a response and the recorded one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Step and path within the answer.
+    /// The step and the path within the response.
     pub at: String,
-    /// What was recorded.
+    /// The recorded value.
     pub want: String,
-    /// What came.
+    /// The value of the response.
     pub got: String,
-    /// Whether it is only the wording of a message, which does not fail a case.
+    /// Whether only the wording of a message differs. This does not fail a case.
     pub words: bool,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences between the recorded steps and those that were run.
+/// Returns all differences between the recorded steps and the steps of a run.
 #[must_use]
 pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
     let mut out = Vec::new();
@@ -35,7 +35,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // They ran at once, so which of them won is not part of the case.
+            // The steps ran concurrently, so the case does not determine which of them succeeded.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -83,7 +83,7 @@ fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
     }
 }
 
-/// Entries of managedFields are a set, in the order of what identifies them.
+/// Sorts the entries of managedFields by their identity, because they form a set.
 fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
     fn order(a: &Json, b: &Json) -> Ordering {
         let part = |item: &Json, key: &str| item.member(key).and_then(Json::text).unwrap_or("").to_owned();
@@ -114,25 +114,25 @@ fn short(value: impl fmt::Display) -> String {
 mod tests {
     use super::*;
 
-    /// Differences as `path` (hard) or `~path` (words).
+    /// Expects differences as `path` (an error) or `~path` (only wording).
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {
             serde_json::from_str(&format!(r#"[{{"do":"GET","path":"/p","answer":{answer}}}]"#)).expect("a step")
         };
         let out = compare(&step(want), &step(got));
-        let told: Vec<String> = out
+        let paths: Vec<String> = out
             .iter()
             .map(|difference| {
                 let at = difference.at.trim_start_matches("step 0 GET /p ");
                 if difference.words { format!("~{at}") } else { at.to_owned() }
             })
             .collect();
-        assert_eq!(told, differences, "{out:?}");
+        assert_eq!(paths, differences, "{out:?}");
     }
 
     #[test]
-    fn every_departure_is_told_where_it_is() {
+    fn differences_have_their_path() {
         check(r#"{"a":1,"b":[1,2]}"#, r#"{"b":[1,2.0],"a":1}"#, &[]);
         check(r#"{"a":1,"b":2}"#, r#"{"a":3,"c":2}"#, &["/a", "/b", "/c"]);
         check(r#"{"a":[1,2]}"#, r#"{"a":[1]}"#, &["/a"]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wording_of_messages_is_told_apart() {
+    fn differences_of_wording_are_marked() {
         check(
             r#"{"body":{"message":"x","code":1}}"#,
             r#"{"body":{"message":"y","code":2}}"#,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_at_once_is_compared_in_any_order() {
+    fn order_of_concurrent_steps_is_ignored() {
         let steps = |first: u16, second: u16| -> Vec<Step> {
             let one = |status: u16| format!(r#"{{"do":"POST","path":"/p","answer":{{"status":{status}}}}}"#);
             let text = format!(r#"[{{"do":"TOGETHER","steps":[{},{}]}}]"#, one(first), one(second));

@@ -1,4 +1,4 @@
-//! The list of cases that do not pass yet. It is held to exactly, so that nothing is lost or gained unseen.
+//! The list of cases that do not pass yet. A run must match it exactly, so that no change goes unnoticed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// The list in this crate's folder.
+/// Returns the path of the list in this crate's folder.
 #[must_use]
 pub fn list_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failing.txt")
 }
 
-/// The head of a written list.
-const HEAD: &str = "# Cases that the embedded server does not pass yet, one a line, sorted. `cargo xtask conformance --server --update`
-# writes this file; `cargo xtask ci` holds to it exactly.
+/// The comment at the start of the list.
+const HEAD: &str = "# Cases that the embedded server does not pass yet, one per line, sorted. `cargo xtask conformance --server --update`
+# writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
 
-/// Reads a list: one name a line, sorted; empty lines and comments (`#`) do not count.
+/// Reads a list with one name per line, sorted. Empty lines and comments (`#`) are ignored.
 ///
 /// # Errors
 ///
-/// A file that cannot be read; a name that is out of order or there twice.
+/// The file cannot be read; a name is out of order or repeated.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -42,25 +42,25 @@ pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
 ///
 /// # Errors
 ///
-/// A file that cannot be written.
+/// The file cannot be written.
 pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// How what was replayed departs from the list.
+/// The differences between the list and a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
-    /// Listed, but they pass: take them off.
+    /// Cases that are listed but pass.
     pub passing: Vec<String>,
-    /// They fail and are not listed.
+    /// Cases that fail but are not listed.
     pub failing: Vec<String>,
-    /// Listed, but no such case was replayed.
+    /// Cases that are listed but were not replayed.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Holds `listed` against all names that were replayed and those of them that failed.
+    /// Compares the list with the names of all replayed cases and of the failed ones.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);
@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_held_to_in_both_directions() {
+    fn drift_reports_new_failures_passes_and_unknown_cases() {
         let drift = Drift::of(&set(&["a", "b", "gone"]), &set(&["a", "b", "c", "d"]), &set(&["b", "c"]));
         assert_eq!(drift, Drift { passing: vec!["a".into()], failing: vec!["c".into()], unknown: vec!["gone".into()] });
         assert_eq!(Drift::of(&set(&["b"]), &set(&["a", "b"]), &set(&["b"])), Drift::default());
     }
 
     #[test]
-    fn a_written_list_reads_back_and_disorder_is_told() {
+    fn written_list_is_readable_and_disorder_is_an_error() {
         let file = std::env::temp_dir().join(format!("failing-{}.txt", std::process::id()));
         write(&file, &set(&["b/x", "a/y"])).expect("write");
         assert_eq!(read(&file).expect("read"), set(&["a/y", "b/x"]));

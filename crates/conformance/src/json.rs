@@ -1,4 +1,4 @@
-//! JSON that keeps the order of its members, since the order in which names first appear numbers their placeholders.
+//! JSON that keeps the order of its members. The order of first appearance determines the numbers of placeholders.
 
 use std::{fmt, io};
 
@@ -14,43 +14,43 @@ pub enum Json {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// Any number; 1 and 1.0 are equal.
+    /// A number; 1 and 1.0 are equal.
     Number(Number),
     /// A string.
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// Members in the order they were written. Names are unique: as in most parsers, the last value of a name counts.
+    /// The members in the order of the text. Names are unique: as in most parsers, the last value of a name wins.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// The member of this name, if this is an object that has it.
+    /// Returns the member with this name, if this is an object that has it.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// The string, if this is one.
+    /// Returns the text, if this is a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The members, if this is an object.
+    /// Returns the members, if this is an object.
     #[must_use]
     pub fn members(&self) -> Option<&[(String, Json)]> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Whether this is a string of nothing but digits.
+    /// Whether this is a string that consists only of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Follows a JSON pointer, in which a part `key=value` picks the list's element whose `key` has that value
-    /// (`metadata.name=a` looks one level deeper), and a negative index counts from the end.
+    /// Returns the value at a JSON pointer. A part `key=value` selects the list element whose `key` has that value (`metadata.name=a` looks
+    /// one level deeper). A negative index counts from the end.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -79,7 +79,7 @@ impl Json {
         }
     }
 
-    /// The value as it is put into a longer text: a string without its quotes, anything else as JSON.
+    /// Returns a string without its quotes, and any other value as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -87,13 +87,13 @@ impl Json {
 }
 
 impl Json {
-    /// The bytes that the recorder sent for this value: a space after each comma and colon, and nothing beyond ASCII. They
-    /// matter where a server quotes what it cannot read.
+    /// Returns the bytes that the recorder sent for this value: with a space after each comma and colon, and only ASCII. They matter where
+    /// a server quotes a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Sent);
-        // Neither the value nor the vector can fail to be written.
+        // Writing to a vector cannot fail.
         if self.serialize(&mut serializer).is_err() {
             bytes.clear();
         }
@@ -147,7 +147,7 @@ impl PartialEq for Json {
     }
 }
 
-/// Compact JSON.
+/// Formats the value as compact JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_their_order_and_do_not_count_for_equality() {
+    fn members_keep_their_order_but_equality_ignores_it() {
         let value = json(r#"{"b":1,"a":[1.5,null,true,"x"],"b":2}"#);
         assert_eq!(value.to_string(), r#"{"b":2,"a":[1.5,null,true,"x"]}"#);
         assert_eq!(value, json(r#"{"a":[1.5,null,true,"x"],"b":2.0}"#));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_sent_as_the_recorder_wrote_them() {
+    fn bodies_are_serialized_as_the_recorder_did() {
         let value = json(r#"{"a":[1,"é😀"],"b":{}}"#);
         let sent = String::from_utf8(value.as_sent()).expect("ASCII");
         assert_eq!(sent, r#"{"a": [1, "\u00e9\ud83d\ude00"], "b": {}}"#);

@@ -1,4 +1,4 @@
-//! Replays what a real kube-apiserver answered against any API server, case by case.
+//! Replays recorded cases of a real kube-apiserver against any API server and compares the responses.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,14 +22,15 @@
 //! # }
 //! ```
 //!
-//! * A [`Case`] is a list of [`Step`]s, each with the answer that was recorded, in which placeholders stand for what differs
-//!   from run to run (`<uid:1>`, `<rv:2>`, `<time>`).
-//! * [`replay`] runs cases at once, each in a namespace of its own, and gives a [`Verdict`] for each.
-//! * A [`Difference`] says where an answer departs. Different *words* in a message are told, but do not fail a case.
-//! * [`side_by_side`] compares a real server with the embedded one on manifests of your own.
-//! * [`failing`] is the list of the cases that our own server does not pass yet.
+//! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders replace the values that differ between runs (`<uid:1>`,
+//!   `<rv:2>`, `<time>`).
+//! * [`replay`] runs the cases concurrently, each in its own namespace, and returns a [`Verdict`] for each.
+//! * A [`Difference`] is a value that differs from the recorded response. Different *wording* of a message is reported but does not fail a
+//!   case.
+//! * [`side_by_side`] compares a real server with the embedded one on your own manifests.
+//! * [`failing`] is the list of the cases that the embedded server does not pass yet.
 //!
-//! `cargo xtask conformance --server` is the command; README.md has its options. Never published.
+//! The command is `cargo xtask conformance --server`; README.md has its options. The crate is never published.
 
 mod case;
 mod client;

@@ -1,5 +1,5 @@
 //! `pintle-conformance`: replays the recorded cases against a server, by default the embedded one.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,43 +15,43 @@ use pintle_conformance::page::{page, page_file};
 use pintle_conformance::side_by_side::{self, Comparison};
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
 
-/// Replay what a real kube-apiserver answered, case by case.
+/// Replay recorded cases of a real kube-apiserver against a server.
 #[derive(Parser)]
 struct Flags {
-    /// The server; without it the embedded one is started.
+    /// URL of the server [default: start the embedded server].
     #[arg(long)]
     url: Option<String>,
-    /// The token of an administrator of that server.
+    /// Token of an administrator of the server.
     #[arg(long, default_value = "admin-token")]
     token: String,
-    /// The authority (PEM) that signed that server's certificate.
+    /// CA certificates (PEM) to trust.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Believe any certificate.
+    /// Trust any certificate.
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// Only cases whose name contains this; the list of failing cases is not held to then.
+    /// Run only cases whose name contains TEXT, without checking the list of failing cases.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Tell every difference.
+    /// Print all differences.
     #[arg(short, long)]
     verbose: bool,
-    /// How many cases run at once.
+    /// Number of concurrent cases.
     #[arg(long, value_name = "N", default_value_t = 32)]
     at_once: usize,
-    /// Rewrite the list of failing cases by what comes out.
+    /// Rewrite the list of failing cases and the page with the results.
     #[arg(long, conflicts_with_all = ["only", "url"])]
     update: bool,
-    /// Cases from this folder instead of the packed ones.
+    /// Folder of the cases [default: the packed cases].
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
-    /// Write one line a case: name, verdict, seconds, first difference.
+    /// Write one line per case: name, verdict, seconds, first difference.
     #[arg(long, value_name = "FILE")]
     tsv: Option<PathBuf>,
-    /// Send the manifests below this folder to the server of --url, a new one, and to the embedded one, and compare their answers.
+    /// Send the manifests below DIR to the new server at --url and to the embedded one, and compare the responses.
     #[arg(long, value_name = "DIR", requires = "url")]
     compare: Option<PathBuf>,
-    /// Pack the cases of this folder into the repository, and replay nothing.
+    /// Pack the cases of DIR into the repository without replaying them.
     #[arg(long, value_name = "DIR")]
     pack: Option<PathBuf>,
 }
@@ -85,20 +85,20 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    // The list is about the embedded server and all of its cases.
-    let held_to_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
-    let listed = if held_to_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
+    // The list covers only the embedded server and only complete runs.
+    let checks_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
+    let listed = if checks_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
     let (target, embedded) = target(&flags).await?;
 
     let started = Instant::now();
     let mut verdicts = replay(&target, cases.clone(), |verdict| {
         if flags.verbose && !verdict.differences.is_empty() {
-            tell(verdict);
+            print(verdict);
         }
     })
     .await?;
-    if held_to_list {
-        try_again(&target, &cases, &listed, &mut verdicts).await?;
+    if checks_list {
+        retry_alone(&target, &cases, &listed, &mut verdicts).await?;
     }
     if let Some(server) = embedded {
         server.shutdown().await;
@@ -109,10 +109,10 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         std::fs::write(file, tsv(&verdicts)).with_context(|| format!("writing {}", file.display()))?;
     }
     let failed = names(verdicts.iter().filter(|verdict| !verdict.passes()));
-    if held_to_list { hold_to_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
+    if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares both servers on manifests and prints a line for each cause. Returns whether all is equal.
+/// Compares both servers on manifests and prints a line for each cause. Returns whether there are no differences.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -136,7 +136,7 @@ async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     Ok(causes.is_empty())
 }
 
-/// The server that the flags ask for; also the embedded one itself, if it is that.
+/// Returns the server that the flags select, and the embedded server if it was started.
 async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
@@ -154,14 +154,14 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Replays alone what failed unexpectedly among the others: on a busy machine a case may come to wait longer than it grants.
-async fn try_again(
+/// Repeats unexpected failures one at a time. On a busy machine a wait can exceed the limit of its case.
+async fn retry_alone(
     target: &Target,
     cases: &[Case],
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// More than that is no bad luck.
+    /// More failures than this are no coincidence.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
@@ -171,15 +171,15 @@ async fn try_again(
     for verdict in failed {
         let case = cases.iter().filter(|case| case.name == verdict.name).cloned().collect();
         for again in replay(target, case, |_| {}).await? {
-            println!("{} failed among the others; alone: {}", again.name, again.state());
+            println!("{} failed in the concurrent run; alone: {}", again.name, again.state());
             *verdict = again;
         }
     }
     Ok(())
 }
 
-/// Whether exactly the listed cases fail; tells what departs, or rewrites the list.
-fn hold_to_list(
+/// Checks that exactly the listed cases fail and prints the deviations. With `update`, rewrites the list and the page.
+fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,
     verdicts: &[Verdict],
@@ -197,22 +197,22 @@ fn hold_to_list(
     }
     let drift = Drift::of(listed, &names(verdicts.iter()), failed);
     for verdict in verdicts.iter().filter(|verdict| drift.failing.contains(&verdict.name)) {
-        tell(verdict);
+        print(verdict);
     }
-    let told = [
-        (&drift.failing, "failed and are not listed"),
-        (&drift.passing, "are listed as failing, but passed: take them off the list"),
-        (&drift.unknown, "are listed as failing, but there are no such cases"),
+    let groups = [
+        (&drift.failing, "failed but are not listed as failing"),
+        (&drift.passing, "are listed as failing but passed: remove them from the list"),
+        (&drift.unknown, "are listed as failing but do not exist"),
     ];
-    for (names, what) in told {
+    for (names, problem) in groups {
         if !names.is_empty() {
-            println!("{} cases {what}:\n  {}", names.len(), names.join("\n  "));
+            println!("{} cases {problem}:\n  {}", names.len(), names.join("\n  "));
         }
     }
     let written = std::fs::read_to_string(page_file()).with_context(|| format!("reading {}", page_file().display()))?;
     if drift == Drift::default() && written != page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed) {
         println!(
-            "{} says something else: `cargo xtask conformance --server --update` rewrites it",
+            "{} does not match the results: `cargo xtask conformance --server --update` rewrites it",
             page_file().display()
         );
         return Ok(false);
@@ -225,8 +225,8 @@ fn hold_to_list(
     Ok(false)
 }
 
-/// A case and where it departs.
-fn tell(verdict: &Verdict) {
+/// Prints a case and its first differences.
+fn print(verdict: &Verdict) {
     println!("{} {}", verdict.state(), verdict.name);
     for difference in verdict.differences.iter().take(12) {
         let kind = if difference.words { "words " } else { "" };
@@ -234,7 +234,7 @@ fn tell(verdict: &Verdict) {
     }
 }
 
-/// A line for each area.
+/// Prints a line for each area.
 fn report(verdicts: &[Verdict]) {
     let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {
@@ -243,7 +243,7 @@ fn report(verdicts: &[Verdict]) {
         counts[["pass", "words", "fail"].iter().position(|state| *state == verdict.state()).unwrap_or(2)] += 1;
     }
     for (area, [pass, words, fail]) in areas {
-        println!("{area:14} {pass} pass, {words} pass but for words, {fail} fail");
+        println!("{area:14} {pass} pass, {words} pass with different wording, {fail} fail");
     }
 }
 

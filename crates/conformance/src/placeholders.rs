@@ -1,4 +1,4 @@
-//! Learns a case's uids, revisions and variables, and puts placeholders in their place.
+//! Learns the uids, revisions and variables of a case and replaces them with placeholders.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,19 +7,20 @@ use anyhow::Context;
 use crate::Json;
 use crate::shape::{is_uuid, mask};
 
-/// What one run of a case has met so far.
+/// The values that one run of a case has seen so far.
 pub(crate) struct Placeholders {
-    /// In the order they were set; the run's own `id`, `ns` and `Id` first. `dollar` stands for itself in `${dollar}{x}`.
+    /// The variables in the order they were set, after the run's own `id`, `ns` and `Id`. `dollar` is for a literal `$`, as in
+    /// `${dollar}{x}`.
     variables: Vec<(String, String)>,
-    /// Variables whose value is masked in answers.
+    /// Variables whose value is masked in responses.
     hidden: BTreeSet<String>,
-    /// uid → its number, by first appearance.
+    /// Each uid with its number, in the order of first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
 
 impl Placeholders {
-    /// For a run whose names carry the letters `id`.
+    /// Creates the placeholders of a run whose names contain the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -29,9 +30,9 @@ impl Placeholders {
         Self { variables, hidden: BTreeSet::new(), uids: HashMap::new(), revisions: BTreeSet::new() }
     }
 
-    /// Keeps a value of an answer for later steps.
+    /// Saves a value of a response for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Numbers and uids have placeholders of their own.
+        // Revisions and uids have their own placeholders.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -39,7 +40,7 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Puts the variables into a text: `${x}`, and `${x+5}` for a number.
+    /// Replaces the variables in a text: `${x}`, and `${x+5}` for a number.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -60,7 +61,7 @@ impl Placeholders {
         Ok(out)
     }
 
-    /// [`Self::fill`] over every string and member name of a value.
+    /// Applies [`Self::fill`] to all strings and member names of a value.
     pub(crate) fn fill_json(&self, value: &Json) -> anyhow::Result<Json> {
         Ok(match value {
             Json::Text(text) => Json::Text(self.fill(text)?),
@@ -79,13 +80,13 @@ impl Placeholders {
             && let Ok(offset) = sign.parse::<i128>()
             && let Some(value) = find(base)
         {
-            let value: i128 = value.parse().with_context(|| format!("variable {base} is no number: {value:?}"))?;
+            let value: i128 = value.parse().with_context(|| format!("variable {base} is not a number: {value:?}"))?;
             return Ok((value + offset).to_string());
         }
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids and collects the revisions of an answer, in the order they appear.
+    /// Numbers the uids and collects the revisions of a response, in order of appearance.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -117,7 +118,7 @@ impl Placeholders {
         }
     }
 
-    /// An answer with placeholders for all that differs from run to run. To be called once everything is learnt.
+    /// Returns a response with placeholders for all values that differ between runs. Call it after all responses are learned.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -125,9 +126,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// Longest value first, so that a name inside another one does not break it.
+    /// The longest value first, so that a name inside another name does not split it.
     names: Vec<(&'a str, &'a str)>,
-    /// Sorted: the rank is the index plus one.
+    /// The revisions, sorted. The rank is the index plus one.
     revisions: Vec<u128>,
 }
 
@@ -188,7 +189,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Whether this is a list of objects, whose metadata is the list's own.
+/// Whether this is a list of objects, so that its metadata belongs to the list.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -200,14 +201,14 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// The metadata of a list or bookmark, whose revision is the server's, with a placeholder for it.
+/// Replaces the revision in the metadata of a list or bookmark. This revision is the server's, not an object's.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// A bookmark's object; in a table's bookmark its rows carry the revision, too.
+/// Masks the object of a bookmark. In a table's bookmark, the rows have the revision as well.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_of_lists_and_bookmarks_are_the_servers_own() {
+    fn revisions_of_lists_and_bookmarks_are_masked_separately() {
         let mut known = Placeholders::new("abcdef");
         let list = json(r#"{"kind":"PodList","metadata":{"resourceVersion":"5","continue":"x"},"items":[]}"#);
         let mark = json(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"6"}}}"#);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_fill_texts_and_hide_in_answers() {
+    fn variables_are_filled_in_texts_and_masked_in_responses() {
         let mut known = Placeholders::new("abcdef");
         known.save("rv", &Json::from("41"));
         known.save("etag", &Json::from("\"0123\""));

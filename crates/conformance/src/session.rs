@@ -19,10 +19,10 @@ use crate::placeholders::{Placeholders, is_list};
 use crate::stream::Stream;
 use crate::{Case, Json, Step, token};
 
-/// Headers that a recorded answer keeps.
+/// Headers that recorded responses include.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// Headers that it keeps where the step says `all_headers`.
+/// Headers that are included only with `all_headers`.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -33,7 +33,7 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// What names are made of: no vowels, so no words.
+/// The letters of generated names. Without vowels they do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 /// The server under test and the administrator's token.
@@ -43,23 +43,23 @@ pub(crate) struct Server {
     pub(crate) patience: Duration,
 }
 
-/// Runs a case in a namespace of its own, which is deleted afterwards, and returns its steps with the answers that came.
+/// Runs a case and returns its steps with the responses. The case has its own namespace, which is deleted afterwards.
 ///
-/// Each wait has a deadline, so this ends; the only unbounded thing is the number of steps.
+/// Each wait has a deadline, so the function ends for any finite number of steps.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
     if !case.is_bare() {
         let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"t-{id}"}}}}"#);
-        session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("making the namespace")?;
+        session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.steps(&case.steps).await;
-    // Whatever came of it, leave nothing behind; the case does not depend on it.
+    // Deletes the namespace even if a step failed. The verdict does not depend on this request.
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
 
-/// Sends steps to a server, and keeps the variables that their answers set.
+/// Sends steps to a server and stores the variables from their responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
@@ -67,7 +67,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session whose names carry the letters `id`: `${ns}` is `t-` with them.
+    /// Creates a session whose names contain the letters `id`; `${ns}` is `t-` and these letters.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         Self { server, known: Placeholders::new(id), streams: BTreeMap::new() }
     }
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// No answer; a status code other than 200; a body that is not JSON.
+    /// No response; a status code other than 200; a body that is not JSON.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
         let answer = self.send(&request("GET", path, None)).await?;
         let content = content(&answer);
@@ -99,13 +99,13 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces what differs from run to run in the answer of a step. To be called after the last step.
+    /// Replaces the values that differ between runs in the response of a step. Call it after the last step.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
     }
 
-    /// Runs one step and returns it with its answer.
+    /// Runs one step and returns it with its response.
     pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
         let answer = match step.what.as_str() {
             "SLEEP" => {
@@ -157,13 +157,13 @@ impl<'a> Session<'a> {
                 (Some(status), ..) => answer.status == status,
                 (_, Some(equals), _) => value == Some(equals),
                 (.., Some(present)) => value.is_some_and(|value| !matches!(value, Json::Null)) == present,
-                _ => bail!("UNTIL names nothing to wait for"),
+                _ => bail!("UNTIL has no condition"),
             };
             if holds {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                bail!("did not hold within {granted:?}; last: {} {content}", answer.status);
+                bail!("the condition was not met within {granted:?}; last: {} {content}", answer.status);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
 
     async fn read(&mut self, step: &Step) -> anyhow::Result<Json> {
         let name = step.stream.as_deref().unwrap_or_default();
-        let stream = self.streams.get_mut(name).with_context(|| format!("no stream {name:?} was opened"))?;
+        let stream = self.streams.get_mut(name).with_context(|| format!("stream {name:?} was not opened"))?;
         let taken = stream.take(step, Instant::now() + seconds(step)).await?;
         let mut answer = vec![("frames".to_owned(), Json::Array(taken))];
         if step.end.is_some() || step.frames.is_none() {
@@ -245,26 +245,26 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Learns from an answer, saves the variables it is asked for, and cuts it down to what the case keeps.
+    /// Learns from a response, saves the requested variables, and reduces the response to the recorded parts.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
         body.iter().for_each(|body| self.known.learn(body));
-        for (name, place) in step.save.iter().flatten() {
-            let value = match place.strip_prefix("header:") {
+        for (name, source) in step.save.iter().flatten() {
+            let value = match source.strip_prefix("header:") {
                 Some(header) => {
                     let value = answer.headers.get(header);
                     value.map(|value| Json::Text(latin1(value)))
                 }
-                None => body.as_ref().and_then(|body| body.at(&self.known.fill(place).ok()?)).cloned(),
+                None => body.as_ref().and_then(|body| body.at(&self.known.fill(source).ok()?)).cloned(),
             };
-            let value = value.with_context(|| format!("nothing at {place}: {} {whole}", answer.status))?;
+            let value = value.with_context(|| format!("no value at {source}: {} {whole}", answer.status))?;
             self.known.save(name, &value);
         }
         let claims = match step.claims.as_ref().zip(body.as_ref()).filter(|_| answer.status < 300) {
             None => None,
-            Some((place, body)) => {
-                let token = body.at(place).and_then(Json::text).with_context(|| format!("no token at {place}"))?;
+            Some((pointer, body)) => {
+                let token = body.at(pointer).and_then(Json::text).with_context(|| format!("no token at {pointer}"))?;
                 Some(token::claims(token)?)
             }
         };
@@ -272,7 +272,7 @@ impl<'a> Session<'a> {
         let Json::Object(members) = &mut whole else { return Ok(whole) };
         members.extend(claims.map(|claims| ("claims".to_owned(), claims)));
         if let Some((_, Json::Object(headers))) = members.iter_mut().find(|(name, _)| name == "headers") {
-            headers.retain(|(name, _)| !step.without.iter().flatten().any(|left_out| left_out == name));
+            headers.retain(|(name, _)| !step.without.iter().flatten().any(|omitted| omitted == name));
         }
         if step.fill.is_some() {
             members.retain(|(name, _)| name != "b64");
@@ -303,7 +303,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// An answer as it is recorded: status, headers, and one of body, text, b64.
+/// Returns a response in its recorded form: status, headers, and one of `body`, `text` and `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
@@ -323,11 +323,11 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// The content of an answer, as the one member `body`, `text` or `b64`; no member if there is none.
+/// Returns the content of a response as an object with one member `body`, `text` or `b64`. The object is empty if there is no content.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some JSON goes out as text/plain.
+    // The content type of some JSON is text/plain.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -349,12 +349,12 @@ fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Js
     Json::Object(found.collect())
 }
 
-/// A header's bytes as the characters of ISO 8859-1, as they were recorded.
+/// Decodes a header as ISO 8859-1, as the recorder did.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes what may not stand in a request line; what is encoded already stays.
+/// Percent-encodes characters that are not allowed in a request line. Encoded characters stay unchanged.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

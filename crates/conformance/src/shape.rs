@@ -1,6 +1,6 @@
-//! Finds what differs from run to run in a text: UUIDs, times, revisions in messages.
+//! Masks the parts of a text that differ between runs: UUIDs, times, tokens and revisions in messages.
 
-/// Puts `<time>`, `<microtime>`, `<uuid>`, `<jwt>` or what `uid` and `revision` say in place of what differs from run to run.
+/// Replaces UUIDs, times, tokens and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>` or the results of `uid` and `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -16,12 +16,12 @@ pub(crate) fn mask(
     replace(&text, |rest| named_revision(rest, &revision))
 }
 
-/// Whether all of the text is a UUID in lower case.
+/// Whether the whole text is a UUID in lower case.
 pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Goes through the text once; where `at` matches a beginning, its length is left out and its replacement put in.
+/// Scans the text once. Where `at` matches, its replacement is inserted and the matched length skipped.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -80,7 +80,7 @@ fn jwt(text: &str) -> Option<(usize, String)> {
     fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
 }
 
-/// `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`
+/// Masks `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`.
 fn too_old(text: &str) -> Option<(usize, String)> {
     let words = ["too old resource version: ", "Too large resource version: "];
     let head = words.into_iter().find(|words| text.starts_with(words))?;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_known_and_unknown() {
+    fn known_uuids_are_numbered_and_others_masked() {
         check("a 00000000-0000-0000-0000-000000000000.", "a <uid:1>.");
         check("a 12345678-0000-0000-0000-00000000000f", "a <uuid>");
         check("12345678-0000-0000-0000-00000000000F", "12345678-0000-0000-0000-00000000000F");
@@ -127,20 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn tokens() {
+    fn tokens_are_masked() {
         check("no eyJhb-.eyJp_.sig1.", "no <jwt>.");
         check("eyJhb.eyJp eyJhb.xx.sig", "eyJhb.eyJp eyJhb.xx.sig");
     }
 
     #[test]
-    fn times_with_and_without_a_fraction() {
+    fn times_are_masked_with_and_without_a_fraction() {
         check("at 2026-01-02T03:04:05Z", "at <time>");
         check("at 2026-01-02T03:04:05.123456Z!", "at <microtime>!");
         check("2026-01-02T03:04:05.Z 2026-01-02", "2026-01-02T03:04:05.Z 2026-01-02");
     }
 
     #[test]
-    fn revisions_in_messages() {
+    fn revisions_in_messages_are_masked() {
         check("too old resource version: 1 (99)", "too old resource version: <n> (<n>)");
         check("Too large resource version: 9, current: 5", "Too large resource version: <n>, current: <n>");
         check("resourceVersion: \"7\" resourceVersion=8", "resourceVersion: \"<rv:1>\" resourceVersion=8");

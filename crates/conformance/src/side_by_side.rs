@@ -24,28 +24,28 @@ use crate::{Step, Target, embedded};
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// How long a server may take to become ready.
+/// The time that a server has to become ready.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// How many documents both servers were sent.
+    /// The number of documents that both servers received.
     pub documents: usize,
-    /// How many requests each server answered.
+    /// The number of requests to each server.
     pub requests: usize,
-    /// Documents that were not sent, with the reason.
+    /// The documents that were not sent, with the reasons.
     pub skipped: Vec<String>,
-    /// What differs.
+    /// The differences by cause.
     pub causes: Causes,
 }
 
-/// Compares a real server with an embedded one, which it starts, on the manifests below a folder. The real server should be
-/// a new one without controllers: the objects of each document stay behind.
+/// Compares a real server with an embedded one on the manifests below a folder. It starts the embedded server. The real server should be a
+/// new one without controllers, because the objects of each document are not deleted.
 ///
 /// # Errors
 ///
-/// A folder without manifests; a server that does not start or answer.
+/// The folder has no manifests; a server does not start or does not answer.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -60,7 +60,7 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // An object without a namespace can change how the server treats others, such as a default class.
+    // An object without a namespace, such as a default class, can change how the server treats other objects.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -68,14 +68,14 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     Ok(comparison)
 }
 
-/// Both servers.
+/// The two servers.
 #[derive(Clone)]
 struct Servers {
     real: Arc<Server>,
     embedded: Arc<Server>,
 }
 
-/// The answers of both servers to one document.
+/// The responses of both servers to one document.
 struct Answers {
     manifest: Manifest,
     real: Vec<Step>,
@@ -83,7 +83,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers, several at once, and adds their differences in the order of the documents.
+    /// Sends documents to both servers, several at a time, and adds their differences in the order of the documents.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -124,7 +124,7 @@ impl Servers {
         })
     }
 
-    /// Returns the answers of both servers to GETs.
+    /// Returns the responses of both servers to GETs.
     async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
@@ -132,7 +132,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Pairs documents with their resources; those without one are skipped.
+    /// Returns the documents with their resources. Documents without a resource are skipped.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -165,7 +165,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number in six letters that hardly stand together in a document.
+/// Encodes a number in six letters that are unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! One open watch: frames gather in the background until a step takes them.
+//! An open watch whose frames are buffered in the background until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -10,13 +10,13 @@ use anyhow::bail;
 use crate::client::Streaming;
 use crate::{Json, Step};
 
-/// Frames that a stream may be ahead of its reader. Far more than a case has; a server that floods us has to wait.
+/// The maximum number of buffered frames. It is far more than a case needs, and slows down a server that sends too many.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
     frames: Vec<Json>,
     taken: usize,
-    /// `None` once the stream has ended, however it did.
+    /// `None` after the stream has ended, even with an error.
     coming: Option<mpsc::Receiver<Json>>,
     pump: JoinHandle<()>,
 }
@@ -31,11 +31,11 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Takes the frames that a READ step asks for.
+    /// Takes the frames that a READ step requests.
     ///
     /// # Errors
     ///
-    /// Fewer frames than asked for came in time.
+    /// Too few frames arrived before the deadline.
     pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
         loop {
             if step.skip.is_some() {
@@ -56,10 +56,10 @@ impl Stream {
                 Err(_late) => break,
             }
         }
-        let there = &self.frames[self.taken..];
-        let count = step.frames.unwrap_or(there.len());
-        let Some(taken) = there.get(..count) else {
-            bail!("read {} of {count} frames: {}", there.len(), Json::Array(there.to_vec()));
+        let unread = &self.frames[self.taken..];
+        let count = step.frames.unwrap_or(unread.len());
+        let Some(taken) = unread.get(..count) else {
+            bail!("read {} of {count} frames: {}", unread.len(), Json::Array(unread.to_vec()));
         };
         let taken = taken.to_vec();
         self.taken += count;
@@ -73,7 +73,7 @@ impl Drop for Stream {
     }
 }
 
-/// Moves frames until the stream ends, breaks, or carries what is no JSON.
+/// Reads frames until the stream ends, fails, or contains invalid JSON.
 async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     let mut rest = BytesMut::new();
     while let Ok(Some(lines)) = streaming.lines(&mut rest).await {
@@ -86,7 +86,7 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// A bookmark that is not the end mark of the initial events; its moment is the server's own.
+/// Whether this is a bookmark other than the end mark of the initial events. The server decides when to send such bookmarks.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -1,4 +1,4 @@
-//! Runs many cases at once and says which hold.
+//! Runs many cases concurrently and returns a verdict for each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,43 +10,43 @@ use crate::client::{Client, Trust};
 use crate::session::{self, Server};
 use crate::{Case, Difference, compare};
 
-/// What to replay against, and how.
+/// The server to test, and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// `http://127.0.0.1:8080`
+    /// The URL of the server, such as `http://127.0.0.1:8080`.
     pub url: String,
-    /// The token of a member of `system:masters`.
+    /// The token of a user in the group `system:masters`.
     pub token: String,
-    /// Whom to believe, for `https:`.
+    /// The certificates to trust, for `https:`.
     pub trust: Trust,
-    /// How many cases run at once, at least one.
+    /// The number of concurrent cases, at least one.
     pub at_once: usize,
-    /// The longest wait for an answer.
+    /// The timeout of a response.
     pub limit: Duration,
-    /// The longest that a step polls for something to come true, whatever the case grants. A server in this process does in
-    /// milliseconds what a cluster takes a minute for.
+    /// The maximum time that a step may poll, even if the case allows more. An embedded server does in milliseconds what takes a cluster a
+    /// minute.
     pub patience: Duration,
 }
 
-/// What came of one case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The case's.
+    /// The name of the case.
     pub name: String,
-    /// How long it took.
+    /// The duration of the case.
     pub took: Duration,
-    /// Where it departs; differences of wording are among them.
+    /// The differences to the recorded responses, including differences of wording.
     pub differences: Vec<Difference>,
 }
 
 impl Verdict {
-    /// Whether the case holds, whatever the wording.
+    /// Whether the case passes. Differences of wording are ignored.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// `pass`, `words` (passes but for the wording of messages) or `fail`.
+    /// Returns `pass`, `words` (passes, but the wording of messages differs) or `fail`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -57,19 +57,19 @@ impl Verdict {
     }
 }
 
-/// Replays the cases, several at once, and returns a verdict for each, by name; `done` hears of each as it comes.
+/// Replays the cases, several at a time, and returns the verdicts sorted by name. Calls `done` with each verdict when its case ends.
 ///
-/// Cancelling it stops the cases where they are; their namespaces stay behind.
+/// Dropping the future stops the running cases. Their namespaces are not deleted.
 ///
 /// # Errors
 ///
-/// Only what concerns them all, like a URL that is none. A case that cannot be run fails, with the reason as difference.
+/// Only errors that concern all cases, such as an invalid URL. A case that cannot run fails, with the error as its difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // The slow ones first, so that they wait while the others work.
+    // Slow cases start first, so that they wait while the others run.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {
@@ -81,7 +81,7 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
                 Ok(ran) => compare(&case.steps, &ran),
                 Err(error) => vec![Difference {
                     at: "run".to_owned(),
-                    want: "to run".to_owned(),
+                    want: "the case runs".to_owned(),
                     got: format!("{error:#}"),
                     words: false,
                 }],

@@ -14,8 +14,8 @@ use crate::line::Line;
 /// Keys are popped in the order of their first change, and a key keeps its position while changes join it. An object that was added and
 /// deleted between two pops is not delivered, unless changes are ordered.
 ///
-/// The end of an object and the beginning of another of its name are two changes, even where they met: the end comes first, with the
-/// last state that was seen, and the beginning is next in line.
+/// If an object is deleted and another one is created under its key, these are two changes, even if they were merged in the queue. The
+/// deletion comes first, with the last observed state. The addition is popped next.
 ///
 /// # Examples
 ///
@@ -31,7 +31,7 @@ use crate::line::Line;
 ///
 /// let change = Change::Updated { old: Some((1, "Pending")), new: (1, "Succeeded") };
 /// assert_eq!(fifo.pop(), Some(("a", change)));
-/// assert_eq!(fifo.pop(), None, "b came and went unseen");
+/// assert_eq!(fifo.pop(), None, "b was added and deleted between two pops");
 /// ```
 #[derive(Debug)]
 pub struct CoalescingFifo<K, T> {
@@ -45,26 +45,26 @@ pub struct CoalescingFifo<K, T> {
 /// How a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Changes of one key become one, from the state that the listener knows to the newest. Of a key that waits with an update, both
-    /// states stay in memory.
+    /// Merges the changes of one key into one, from the state that the listener knows to the newest. A queued update keeps both states in
+    /// memory.
     #[default]
     Coalesced,
-    /// The same, but for the state that the listener knows, which is not kept: an update has no old state. What waits keeps no object
-    /// in memory that nobody else has, but for those that are gone and have to be told as gone.
+    /// Like `Coalesced`, but without the state that the listener knows: updates have no old state. A queued change keeps no old object in
+    /// memory, except the last state of a deleted object.
     Newest,
-    /// Each change by itself, in the order in which they came, across keys as well. Only once `bound` changes wait does a change join
-    /// the last one that waits for its key, and so is told before what came between: [`joined`](CoalescingFifo::joined)
-    /// counts how often.
+    /// Delivers each change separately, in order, also across keys. Only if `bound` changes are queued, a change is merged into the last
+    /// queued change of its key, and is therefore delivered before changes in between. [`joined`](CoalescingFifo::joined) counts these
+    /// merges.
     Ordered {
-        /// So many changes are kept apart. A key of which none waits is still put in beyond.
+        /// The number of changes that are kept separate. A change of a key without a queued change is queued even beyond the bound.
         bound: usize,
     },
 }
 
-/// What [overtakes](CoalescingFifo::overtake) a change that waited.
+/// The result of [overtaking](CoalescingFifo::overtake) a queued change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overtaken<T> {
-    /// The newest state of the object. None: it is gone.
+    /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
     /// The state that is not delivered to the listener, if the queue had one.
     pub untold: Option<T>,
@@ -77,17 +77,17 @@ pub enum Change<T> {
     Added {
         /// The newest state.
         object: T,
-        /// Whether it was there before the listener was.
+        /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
-    /// The listener knew the key in another state, or in this one and is only reminded of it.
+    /// The listener knew the key, in another state or in the same one (a resync).
     Updated {
-        /// The state that the listener knew. None: the queue keeps [only the newest](Delivery::Newest).
+        /// The state that the listener knew, or `None` if the queue keeps [only the newest](Delivery::Newest).
         old: Option<T>,
         /// The newest state.
         new: T,
     },
-    /// The key is gone.
+    /// The key was deleted.
     Deleted {
         /// The last observed state. It may not have been delivered to the listener.
         object: T,
@@ -96,7 +96,7 @@ pub enum Change<T> {
     },
 }
 
-/// What waits for a key.
+/// The queued change of a key.
 #[derive(Debug)]
 enum Waiting<T> {
     Added {
@@ -111,7 +111,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The object that the listener knows is gone, and there is another.
+    /// The object that the listener knows was deleted, and another one was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -120,22 +120,22 @@ enum Waiting<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
-    /// `same_identity` says whether two states of one key are states of one object. Where an update goes from one to another, the
-    /// deletion in between was not seen, and is told.
+    /// `same_identity` returns whether two states of a key belong to the same object. If an update changes the identity, the deletion in
+    /// between was missed, and the queue delivers it.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues that the key is there now and was not before. `is_initial`: it was there before the listener was. Gives what
-    /// [`updated`](Self::updated) does.
+    /// Queues the addition of a key. `is_initial` says whether the object existed before the listener was added. Returns the same as
+    /// [`updated`](Self::updated).
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues that the key went from one state to another. Gives the state that the listener knows, if it will not be told of it any
-    /// more: whoever holds the queue under a lock may drop it elsewhere. All else that the queue lets go of is what it was just given.
+    /// Queues an update of a key. If the state that the listener knows will no longer be delivered, it is returned, so that a caller that
+    /// holds a lock can drop it later. All other objects that the queue drops are arguments of this call.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
@@ -143,13 +143,13 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         })
     }
 
-    /// Queues that the key is gone. `known` is the state in which it was known so far, `last` the last one that was seen. If the
-    /// listener was not told of the key yet, what it would have been told is dropped. Gives what [`updated`](Self::updated) does.
+    /// Queues the deletion of a key. `known` is the state before the deletion, `last` the last observed state. If an addition of the key is
+    /// queued, it is removed instead, and the listener is not notified. Returns the same as [`updated`](Self::updated).
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // Of the object that was known, nobody saw the end.
+            // The deletion of the known object was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -162,7 +162,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 return None;
             }
             Waiting::Updated { new, .. } => ended(new, self.same_identity),
-            // The other one came and went unseen.
+            // The new object was added and deleted before it was delivered.
             Waiting::Recreated { last, final_state_known, .. } => {
                 Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Reminds the listener of a key that did not change. Does nothing if a change of that key waits.
+    /// Queues a resync of an unchanged key. Does nothing if a change of the key is queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -181,9 +181,9 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// What the listener is to be told of a key of which it is to hear for the first time, where a change from there on waits. That
-    /// change is then done with, but for another object of that key, which will be added. None: no change of the key waits, or
-    /// each is told by itself.
+    /// Removes the queued change of a key that is delivered to the listener for the first time, and returns the states that the caller has
+    /// to deliver instead. If the queued change also adds another object of this key, that addition stays queued. Returns `None` if no
+    /// change of the key is queued, or with [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Takes out the change that has waited longest. None: nothing waits.
+    /// Removes and returns the oldest change, or `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, key) = self.line.front()?;
         if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
@@ -225,7 +225,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Some((key, change))
     }
 
-    /// How many entries wait. One entry may become two changes: the end of an object, and the beginning of the next.
+    /// Returns the number of queued entries. An entry can produce two changes: the deletion of an object and the addition of the next.
     pub fn len(&self) -> usize {
         self.line.len()
     }
@@ -235,7 +235,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// How many of the waiting keys were there before the listener was.
+    /// Returns how many queued keys existed before the listener was added.
     pub fn initial_len(&self) -> usize {
         self.initial
     }
@@ -245,7 +245,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.joined
     }
 
-    /// Queues that the key is in a state. `first` says what that is for a listener for whom nothing of the key waits.
+    /// Queues that the key has the state `new`. `first` creates the entry if no change of the key is queued.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -275,7 +275,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// The entry that a change of the key joins, if it is not to be one of its own.
+    /// Returns the entry that a change of the key is merged into, or `None` if the change gets its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery
@@ -296,7 +296,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    /// The state that the listener knows.
+    /// Returns the state that the listener knows.
     fn known(self) -> Option<T> {
         match self {
             Self::Updated { old, .. } => old,

@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::{BoxError, KeyError, KeyListerGetter};
 
-/// Gives the key of an object.
+/// Returns the key of an object.
 pub(crate) type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 pub(crate) type KnownObjects<K, T> = Box<dyn KeyListerGetter<K, T> + Send + Sync>;
 pub(crate) type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
 pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
 
-/// How a [`DeltaFifo`](crate::DeltaFifo) differs from the usual: client-go's `DeltaFIFOOptions`.
+/// The configuration of a [`DeltaFifo`](crate::DeltaFifo): client-go's `DeltaFIFOOptions`.
 ///
 /// # Examples
 ///
@@ -27,33 +27,32 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// let mut fifo = DeltaFifo::new(name, config);
 /// fifo.replace(vec![("here", 1)], "17")?;
 ///
-/// let mut told = std::iter::from_fn(|| fifo.pop()).map(|popped| (popped.key, popped.deltas.newest().delta_type()));
-/// assert_eq!(told.next(), Some(("here", DeltaType::Replaced)));
-/// assert_eq!(told.next(), Some(("gone", DeltaType::Deleted)));
+/// let mut types = std::iter::from_fn(|| fifo.pop()).map(|popped| (popped.key, popped.deltas.newest().delta_type()));
+/// assert_eq!(types.next(), Some(("here", DeltaType::Replaced)));
+/// assert_eq!(types.next(), Some(("gone", DeltaType::Deleted)));
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. None: the queue finds no deletions that nobody saw.
+    /// The objects that the consumer knows. `None`: the queue does not detect missed deletions of objects that are no longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Changes each object once, on its way in. The key is taken from the object as it was before. The objects of tombstones and
-    /// of a resync are not changed again.
+    /// Transforms each object once when it is queued. The key is computed before the transformation. The objects of tombstones and resyncs
+    /// are not transformed again.
     pub transformer: Option<Transformer<T>>,
-    /// Is called for each known object that could not be looked up. The queue goes on without the object; each operation says
-    /// what that means.
+    /// Called for each known object whose lookup fails. The queue continues without the object. Each operation documents the effect.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
-    /// Whether a replacement delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) and not as
-    /// [`Delta::Sync`](crate::Delta::Sync), which is the default for the sake of old consumers. New ones should set it.
+    /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
+    /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers should set it.
     pub emit_replaced: bool,
 }
 
-/// How a [`RealFifo`](crate::RealFifo) differs from the usual: client-go's `RealFIFOOptions`.
+/// The configuration of a [`RealFifo`](crate::RealFifo): client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
-    /// The objects that the consumer knows: a list is delivered object by object. They have to be brought up to date with what is
-    /// popped before anything else is done to the queue. None: a list is delivered in one piece, client-go's `AtomicEvents`.
+    /// The objects that the consumer knows. If set, lists are delivered object by object, and the consumer must update these objects with
+    /// each popped item before the next call on the queue. `None`: lists are delivered as one item, client-go's `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// Changes each object once, on its way in. The objects of tombstones and of a resync are not changed again.
+    /// Transforms each object once when it is queued. The objects of tombstones and resyncs are not transformed again.
     pub transformer: Option<Transformer<T>>,
-    /// Is called for each known object that could not be looked up. The queue goes on without the object.
+    /// Called for each known object whose lookup fails. The queue continues without the object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
 }
 

@@ -1,4 +1,4 @@
-//! What can happen to an object, and what waits for one key.
+//! Changes of objects, and the queued changes of one key.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ pub enum Delta<K, T> {
     Added(T),
     /// The object changed.
     Updated(T),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted(DeletedObject<K, T>),
-    /// The object is part of a list that replaces everything. It may be new, changed, or as before.
+    /// The object is part of a list that replaces all objects. It may be new, changed or unchanged.
     Replaced(T),
-    /// Nothing happened: the object is delivered again, so that the consumer looks at it again.
+    /// The object is delivered again without a change (a resync).
     Sync(T),
 }
 
@@ -32,25 +32,25 @@ pub enum DeltaType {
     Sync,
 }
 
-/// What is known of an object that is gone.
+/// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was seen; this is the object as it was then.
+    /// The deletion was observed. This is the final state.
     Observed(T),
     /// The deletion was inferred.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
-/// A tombstone: an object is gone, and its last state was not seen. The name is client-go's.
+/// A tombstone: the object was deleted, but its final state was not observed. The name is client-go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last state that was seen, if any was. It may be older than the one in which the object was deleted.
+    /// The last observed state, if any. It may be older than the final state.
     pub object: Option<T>,
 }
 
-/// All changes of one key that wait together, oldest first. There is always at least one.
+/// The queued changes of one key, oldest first. Never empty.
 ///
 /// # Examples
 ///
@@ -64,12 +64,12 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// Most keys have one change when their turn comes, and then this takes no allocation.
+    /// Most keys have a single change when they are popped, which needs no allocation.
     rest: Vec<Delta<K, T>>,
 }
 
 impl<K, T> Delta<K, T> {
-    /// Which kind of change it is.
+    /// Returns the kind of the change.
     pub fn delta_type(&self) -> DeltaType {
         match self {
             Self::Added(_) => DeltaType::Added,
@@ -80,7 +80,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// The object, in the last state that was seen. Only a tombstone may have none.
+    /// Returns the object in its last observed state. Only a tombstone can have none.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -88,7 +88,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// The same, by value.
+    /// Like [`object`](Self::object), but by value.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -98,7 +98,7 @@ impl<K, T> Delta<K, T> {
 }
 
 impl<K, T> DeletedObject<K, T> {
-    /// The object, in the last state that was seen.
+    /// Returns the object in its last observed state.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Observed(object) => Some(object),
@@ -106,7 +106,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// The same, by value.
+    /// Like [`object`](Self::object), but by value.
     pub fn into_object(self) -> Option<T> {
         match self {
             Self::Observed(object) => Some(object),
@@ -114,41 +114,40 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Whether the deletion was inferred.
+    /// Returns whether the deletion was inferred.
     pub fn is_tombstone(&self) -> bool {
         matches!(self, Self::Tombstone(_))
     }
 }
 
 impl<K, T> Deltas<K, T> {
-    /// The changes of a key that has only this one.
+    /// Creates the changes of a key with a single change.
     pub fn new(delta: Delta<K, T>) -> Self {
         Self { oldest: delta, rest: Vec::new() }
     }
 
-    /// The first change.
+    /// Returns the first change.
     pub fn oldest(&self) -> &Delta<K, T> {
         &self.oldest
     }
 
-    /// The last change.
+    /// Returns the last change.
     pub fn newest(&self) -> &Delta<K, T> {
         self.rest.last().unwrap_or(&self.oldest)
     }
 
-    /// How many there are: at least 1.
-    #[expect(clippy::len_without_is_empty, reason = "it never is")]
+    /// Returns the number of changes, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         1 + self.rest.len()
     }
 
-    /// All changes, oldest first.
+    /// Returns all changes, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Delta<K, T>> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. Two deletions in a row are one: the first, which saw more of the object, unless it is a tombstone.
-    /// Nothing else merges.
+    /// Appends a change. Of two consecutive deletions, the first is kept, unless it is a tombstone. Other changes are not merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);
@@ -163,7 +162,7 @@ impl<K, T> Deltas<K, T> {
 impl<K, T> TryFrom<Vec<Delta<K, T>>> for Deltas<K, T> {
     type Error = ZeroLengthDeltas;
 
-    /// Oldest first.
+    /// Converts a list of changes, oldest first.
     fn try_from(deltas: Vec<Delta<K, T>>) -> Result<Self, ZeroLengthDeltas> {
         let mut deltas = deltas.into_iter();
         let oldest = deltas.next().ok_or(ZeroLengthDeltas)?;
@@ -192,13 +191,13 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// There are no [`Deltas`] without a delta.
+/// The error of converting an empty list to [`Deltas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 
 impl fmt::Display for ZeroLengthDeltas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key has at least one delta, and here is none")
+        f.write_str("a key needs at least one delta")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The queue that keeps every change, grouped by key.
+//! A queue that keeps every change, grouped by key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -12,17 +12,17 @@ use crate::{
 
 /// A queue that keeps every change, grouped by key: client-go's `DeltaFIFO`.
 ///
-/// Its producer says what happens to objects; its consumer takes one key at a time, with everything that has happened to it
-/// since its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of
-/// two deletions in a row one is kept; all other changes stay as they are.
+/// The producer queues changes of objects. The consumer pops one key at a time, with all its changes since it was last popped. Keys are
+/// popped in the order in which they were queued, and a key keeps its position while changes join it. Of two consecutive deletions, one
+/// is kept. Other changes are not merged.
 ///
-/// With [known objects](DeltaFifoConfig::known_objects), which are what the consumer holds, it finds deletions that nobody saw: an object that the consumer
-/// knows and a new list does not have is deleted, and comes out as a [tombstone](DeletedFinalStateUnknown). So the consumer
-/// has to bring its objects up to date before anything else is done to the queue.
+/// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions: an object that the consumer knows but
+/// that is missing from a new list is delivered as deleted, with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must
+/// update its objects with each popped key before the next call on the queue.
 ///
-/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
 ///
-/// It has no bound: a producer that is faster than the consumer fills it with one delta a change.
+/// The queue is unbounded: it keeps one delta for each change until the consumer pops it.
 ///
 /// # Examples
 ///
@@ -45,21 +45,21 @@ pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
     line: Line<K, Entry<K, T>>,
-    /// How many lists have come.
+    /// The number of lists so far.
     lists: u64,
     progress: Progress,
 }
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The newest list when a change of the key last came.
+    /// The number of lists when the last change of the key was queued.
     list: u64,
 }
 
-/// What a queue gives its consumer.
+/// A key and its changes, as popped from a [`DeltaFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Popped<K, T> {
-    /// Whose changes these are.
+    /// The key.
     pub key: K,
     /// The changes.
     pub deltas: Deltas<K, T>,
@@ -80,7 +80,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if it has no key, [`StoreError::Transform`] if the transformer refuses it. Then nothing is queued.
+    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. Then nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -96,14 +96,14 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Queues that an object is gone; `object` is its last state.
+    /// Queues the deletion of an object. `object` is its final state.
     ///
-    /// This does nothing if the key is neither queued nor among the known objects. If the known object cannot be looked up, the
-    /// deletion is queued.
+    /// Does nothing if the key is neither queued nor among the known objects. If the lookup of the known object fails, the deletion is
+    /// queued.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). After [`StoreError::Key`] the queue is as if it had not been called.
+    /// The same errors as [`add`](Self::add). After [`StoreError::Key`], the queue is unchanged.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
         self.progress.changed();
@@ -115,7 +115,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues that an object is gone whose last state nobody saw. Like [`delete`](Self::delete), it does nothing for an unknown
+    /// Queues the deletion of an object whose final state was not observed. Like [`delete`](Self::delete), it does nothing for an unknown
     /// key.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
@@ -124,21 +124,21 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Queues that these are all objects there are: each of them, and a tombstone for every other key that is queued or known.
-    /// The tombstone has the newest queued state, or else the known one, or none if that cannot be looked up.
+    /// Queues a list that replaces all objects: each of its objects, and a tombstone for every other key that is queued or known. The
+    /// tombstone has the newest queued state, or else the known state, or none if the lookup fails.
     ///
-    /// The resourceVersion is for other stores.
+    /// The queue ignores the resourceVersion, which is for other stores.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). What comes before the object at fault stays queued.
+    /// The same errors as [`add`](Self::add). The objects before the failed one stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // Queued keys first: what is queued is newer than what is known.
+        // Queued states are newer than known states.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -152,8 +152,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again, as [`Delta::Sync`], except those that are queued, whose known state is old, and those
-    /// that cannot be looked up. Without known objects it does nothing.
+    /// Queues each known object again as [`Delta::Sync`], except objects that are queued (their known state is outdated) and objects whose
+    /// lookup fails. Does nothing without known objects.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Puts changes that were popped back at the end of the queue, unless newer ones of their key have been queued since.
+    /// Queues popped changes again at the end of the queue, unless newer changes of their key were queued in the meantime.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Takes out the key that has waited longest, with all its changes. The call also says that the one before has been
-    /// [processed](Self::processed). None: no key waits.
+    /// Removes the oldest key and returns it with all its changes, or `None` if the queue is empty. The call also marks the previous key as
+    /// [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         self.progress.processed();
         let (key, Entry { deltas, .. }) = self.line.pop_front()?;
@@ -196,8 +196,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Whether the first list has been processed: all keys of the first replacement, if that came before anything else. If
-    /// something else came first, it is true from then on.
+    /// Returns whether the first list has been processed. If the first call that queued changes was not `replace`, the result is true from
+    /// then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -212,17 +212,17 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.is_closed()
     }
 
-    /// The newest state of each queued object. A key that has none, since its newest change is a bare tombstone, is left out.
+    /// Returns the newest state of each queued object. Omits keys whose newest change is a tombstone without a state.
     pub fn list(&self) -> Vec<T> {
         self.line.iter().filter_map(|(.., entry)| entry.deltas.newest().object().cloned()).collect()
     }
 
-    /// The queued keys, in their order.
+    /// Returns the queued keys, in order.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
 
-    /// The changes that wait for the key of `object`.
+    /// Returns the queued changes of the key of `object`.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(self.get_by_key(&self.key_of(object)?))
     }
 
-    /// The changes that wait for a key.
+    /// Returns the queued changes of a key.
     pub fn get_by_key(&self, key: &K) -> Option<&Deltas<K, T>> {
         Some(&self.line[self.line.place_of(key)?].deltas)
     }
@@ -246,25 +246,25 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Whether the queue looks at the objects that its consumer knows.
+    /// Returns whether the queue uses known objects.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
 
-    /// The key of an object.
+    /// Returns the key of an object.
     ///
     /// # Errors
     ///
-    /// The key function's.
+    /// Returns the error of the key function.
     pub fn key_of(&self, object: &T) -> Result<K, KeyError> {
         (self.key_func)(object)
     }
 
-    /// The key of a change: a tombstone brings its own.
+    /// Returns the key of a change. A tombstone contains its key.
     ///
     /// # Errors
     ///
-    /// The key function's.
+    /// Returns the error of the key function.
     pub fn key_of_delta(&self, delta: &Delta<K, T>) -> Result<K, KeyError> {
         match delta {
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => Ok(tombstone.key.clone()),
@@ -276,11 +276,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// The key of changes, which is that of the newest.
+    /// Returns the key of changes: the key of the newest.
     ///
     /// # Errors
     ///
-    /// The key function's.
+    /// Returns the error of the key function.
     pub fn key_of_deltas(&self, deltas: &Deltas<K, T>) -> Result<K, KeyError> {
         self.key_of_delta(deltas.newest())
     }
@@ -311,7 +311,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// What is known and not queued. Without an object: it cannot be looked up.
+    /// Returns the known objects that are not queued. The object is `None` if its lookup failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };
         let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());
@@ -322,7 +322,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         unqueued.map(look_up).collect()
     }
 
-    /// Whether the key is queued or known. A known object that cannot be looked up may be there.
+    /// Returns whether the key is queued or known. A known object whose lookup fails counts as known.
     fn is_known(&self, key: &K) -> bool {
         if self.line.place_of(key).is_some() {
             return true;

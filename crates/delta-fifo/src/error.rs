@@ -1,12 +1,12 @@
-//! What can go wrong, which is never more than what the functions of the user return.
+//! Errors. All of them come from functions of the user, except that a queue can be closed.
 
 use std::error::Error;
 use std::fmt;
 
-/// Any error that a function of the user returns.
+/// An error that a function of the user returns.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An object has no key.
+/// The key function found no key in an object.
 ///
 /// # Examples
 ///
@@ -19,7 +19,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// };
 /// let mut fifo = DeltaFifo::new(key_of, DeltaFifoConfig::default());
 /// let error = fifo.add("").unwrap_err();
-/// assert_eq!(error.to_string(), "cannot tell the key of an object: it has no name");
+/// assert_eq!(error.to_string(), "cannot compute the key of an object: it has no name");
 /// ```
 #[derive(Debug)]
 pub struct KeyError {
@@ -27,12 +27,12 @@ pub struct KeyError {
 }
 
 impl KeyError {
-    /// The error that `cause` is the reason of.
+    /// Creates an error with its cause.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self { cause: cause.into() }
     }
 
-    /// The error at the bottom of all that wrap it.
+    /// Returns the innermost source of this error.
     pub fn root_cause(&self) -> &(dyn Error + 'static) {
         let mut root: &(dyn Error + 'static) = &*self.cause;
         while let Some(cause) = root.source() {
@@ -44,7 +44,7 @@ impl KeyError {
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot tell the key of an object: {}", self.cause)
+        write!(f, "cannot compute the key of an object: {}", self.cause)
     }
 }
 
@@ -54,17 +54,17 @@ impl Error for KeyError {
     }
 }
 
-/// Why a store or a queue did not accept an object.
+/// The reason why a store or a queue rejected an object.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It has no key.
+    /// The object has no key.
     Key(KeyError),
-    /// The transformer refused it.
+    /// The transformer rejected the object.
     Transform(BoxError),
-    /// An index function failed on it.
+    /// An index function failed for the object.
     Index(BoxError),
-    /// The queue is closed, and takes nothing any more.
+    /// The queue is closed and accepts no more objects.
     Closed,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for StoreError {
             Self::Key(error) => error.fmt(f),
             Self::Transform(cause) => write!(f, "cannot transform an object: {cause}"),
             Self::Index(cause) => write!(f, "cannot index an object: {cause}"),
-            Self::Closed => f.write_str("the queue is closed, and takes nothing any more"),
+            Self::Closed => f.write_str("the queue is closed and accepts no more objects"),
         }
     }
 }
@@ -95,14 +95,14 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// Some writes of a [transaction](crate::Store::transaction) failed; the others were done.
+/// Some writes of a [transaction](crate::Store::transaction) failed. The others were applied.
 #[derive(Debug)]
 pub struct TransactionError {
-    /// The indices of the writes that were done, in order.
+    /// The indices of the writes that were applied, in order.
     pub successful: Vec<usize>,
-    /// How many writes there were.
+    /// The total number of writes.
     pub total: usize,
-    /// Why the others failed, in their order.
+    /// The errors of the failed writes, in order.
     pub causes: Vec<StoreError>,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for TransactionError {
 
 impl Error for TransactionError {}
 
-/// The queue is closed, and nothing is left in it.
+/// The queue is closed and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoClosed;
 

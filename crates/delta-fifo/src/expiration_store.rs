@@ -1,4 +1,4 @@
-//! Objects by key, for a while.
+//! Objects by key, with a time to live.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,10 +9,9 @@ use hashbrown::HashMap;
 use crate::KeyError;
 use crate::config::KeyFunc;
 
-/// Objects by key that are forgotten after a while: client-go's `ExpirationCache`.
+/// Objects by key that expire: client-go's `ExpirationCache`.
 ///
-/// It reads no clock: it is given the time. An object that has expired goes when somebody looks, so what nobody looks at is kept until
-/// the next [`list`](Self::list).
+/// Callers pass the time. Expired objects are removed lazily: by a lookup of their key or by [`list`](Self::list).
 ///
 /// # Examples
 ///
@@ -31,29 +30,29 @@ use crate::config::KeyFunc;
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// With the time when they came.
+    /// Each object with the time at which it was stored.
     objects: HashMap<K, (T, Instant)>,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
-    /// An empty store, whose objects expire once they have been there for longer than `ttl`; with zero they never do. `key_func` gives
-    /// the key of an object; it has to give the same key for the same object each time.
+    /// Creates an empty store. An object expires once it has been stored for longer than `ttl`. With a zero `ttl`, objects never expire.
+    /// `key_func` returns the key of an object and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }
 
-    /// Stores an object, in the place of the one that has its key. Its time begins now.
+    /// Stores an object and replaces the object with the same key. Its time to live begins now.
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if it has no key.
+    /// Returns the error of the key function if the object has no key.
     pub fn add(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
         let key = (self.key_func)(&object)?;
         self.objects.insert(key, (object, now));
         Ok(())
     }
 
-    /// Removes the object that has the key of `object`, if there is one.
+    /// Removes the object with the key of `object`, if there is one.
     ///
     /// # Errors
     ///
@@ -63,18 +62,18 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(())
     }
 
-    /// Puts these in the place of all that is there. Their time begins now.
+    /// Replaces all objects. The time to live of the new objects begins now.
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if one of them has no key. Then nothing changes.
+    /// Returns the error of the key function if an object has no key. Then nothing changes.
     pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
         let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
         self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
         Ok(())
     }
 
-    /// The object that has the key of `object`, unless it has expired.
+    /// Returns the object with the key of `object`, unless it has expired.
     ///
     /// # Errors
     ///
@@ -84,7 +83,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(self.get_by_key(&key, now))
     }
 
-    /// The object of a key, unless it has expired; then it is removed.
+    /// Returns the object with the key, unless it has expired. Removes an expired object.
     pub fn get_by_key(&mut self, key: &K, now: Instant) -> Option<&T> {
         let (_, since) = self.objects.get(key)?;
         if is_expired(self.ttl, *since, now) {
@@ -93,13 +92,13 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         self.objects.get(key).map(|(object, _)| object)
     }
 
-    /// The objects that have not expired, in no particular order. The others are removed.
+    /// Returns all objects that have not expired, in no particular order. Removes the others.
     pub fn list(&mut self, now: Instant) -> Vec<T> {
         self.objects.retain(|_, (_, since)| !is_expired(self.ttl, *since, now));
         self.objects.values().map(|(object, _)| object.clone()).collect()
     }
 
-    /// All keys, in no particular order, also of objects that have expired and that nobody has looked at since.
+    /// Returns all keys, in no particular order. Includes keys of expired objects that have not been removed yet.
     pub fn list_keys(&self) -> Vec<K> {
         self.objects.keys().cloned().collect()
     }

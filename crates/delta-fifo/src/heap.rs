@@ -1,4 +1,4 @@
-//! Objects by key, the least of them first.
+//! A priority queue of objects by key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,12 +7,12 @@ use crate::config::KeyFunc;
 use crate::keyed::{Keyed, Place};
 use crate::{KeyError, StoreError};
 
-/// A queue of objects by key that gives the least one first, whatever that is: client-go's `Heap`.
+/// A priority queue that pops the least object first: client-go's `Heap`.
 ///
-/// There is one object a key. Of several that are alike, any may come first. If a comparison panics, the heap is as it was before the
-/// object that the call was about.
+/// There is one object per key. Equal objects are popped in any order. If a comparison panics, the heap stays consistent, and the affected
+/// object is not added, updated or removed.
 ///
-/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
 ///
 /// # Examples
 ///
@@ -32,23 +32,23 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// Where the items are in `items`. None is less than the one at half of its index.
+    /// A binary heap of places in `items`: no item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
 
-/// Whether the first one comes before the second.
+/// Returns whether the first object comes before the second.
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
     object: T,
-    /// Where it stands in the order.
+    /// The index in `order`.
     at: usize,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// An empty heap. `key_func` gives the key of an object, `less` says whether the first of two comes before the second; both have to
-    /// say the same each time.
+    /// Creates an empty heap. `key_func` returns the key of an object. `less` returns whether its first argument is popped before the
+    /// second. Both must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -57,16 +57,16 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Self { key_func, less, items: Keyed::new(), order: Vec::new(), closed: false }
     }
 
-    /// Puts an object in, in the place of the one that has its key, if there is one.
+    /// Adds an object, replacing the object with the same key.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if it has no key, [`StoreError::Closed`] if the heap is closed.
+    /// [`StoreError::Key`] if the object has no key, [`StoreError::Closed`] if the heap is closed.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.bulk_add(vec![object])
     }
 
-    /// Puts objects in, all or none.
+    /// Adds all objects, or none if one of them is rejected.
     ///
     /// # Errors
     ///
@@ -79,20 +79,20 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
                     let at = self.items[place].at;
                     let to = self.target(at, &object, self.order.len());
                     self.items[place].object = object;
-                    self.travel(at, to);
+                    self.sift(at, to);
                 }
                 None => {
                     let at = self.order.len();
                     let to = self.target(at, &object, at + 1);
                     self.order.push(self.items.insert(hash, key, Entry { object, at }));
-                    self.travel(at, to);
+                    self.sift(at, to);
                 }
             }
         }
         Ok(())
     }
 
-    /// Puts an object in, unless there is one of its key.
+    /// Adds an object, unless there is one with the same key.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Takes out the object that has the key of `object`. None: there is none.
+    /// Removes and returns the object with the key of `object`, or `None` if there is none.
     ///
     /// # Errors
     ///
@@ -114,17 +114,17 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(place.and_then(|place| self.remove(self.items[place].at)))
     }
 
-    /// Takes out the least object. None: there is none.
+    /// Removes and returns the least object, or `None` if the heap is empty.
     pub fn pop(&mut self) -> Option<T> {
         self.remove(0)
     }
 
-    /// The least object.
+    /// Returns the least object.
     pub fn peek(&self) -> Option<&T> {
         Some(&self.items[*self.order.first()?].object)
     }
 
-    /// The object that has the key of `object`.
+    /// Returns the object with the key of `object`.
     ///
     /// # Errors
     ///
@@ -133,37 +133,37 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(self.get_by_key(&(self.key_func)(object)?))
     }
 
-    /// The object of a key.
+    /// Returns the object with the key.
     pub fn get_by_key(&self, key: &K) -> Option<&T> {
         Some(&self.items[self.place_of(key)?].object)
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<T> {
         self.order.iter().map(|place| self.items[*place].object.clone()).collect()
     }
 
-    /// Their keys, in no particular order.
+    /// Returns all keys, in no particular order.
     pub fn list_keys(&self) -> Vec<K> {
         self.order.iter().filter_map(|place| Some(self.items.get(*place)?.0.clone())).collect()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the heap is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Lets no more in. What is there can still be taken out.
+    /// Closes the heap. It rejects later objects, but the remaining objects can still be popped.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Returns whether the queue is closed.
+    /// Returns whether the heap is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -186,12 +186,13 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.swap(at, last);
         let place = self.order.pop()?;
         let (_, entry) = self.items.remove(place)?;
-        self.travel(at, to);
+        self.sift(at, to);
         Some(entry.object)
     }
 
-    /// Returns where `object` belongs if it comes to stand at `at` among the first `len` items. It changes nothing, so a panic of `less`
-    /// leaves the heap in order.
+    /// Returns the index that `object` gets when it is placed at `at` among the first `len` items and sifted. Changes nothing, so a panic
+    /// of
+    /// `less` leaves the heap consistent.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -212,14 +213,14 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Brings an item up or down the tree.
-    fn travel(&mut self, mut at: usize, to: usize) {
+    /// Moves an item up or down the tree by swaps.
+    fn sift(&mut self, mut at: usize, to: usize) {
         while to < at {
             self.swap(at, (at - 1) / 2);
             at = (at - 1) / 2;
         }
         while at < to {
-            // The item below it from which `to` descends.
+            // The child of `at` on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

@@ -1,26 +1,26 @@
-//! Records by key, each in a place of its own.
+//! Records by key, each at a stable index.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Where a record is, from when it comes until it goes.
+/// The index of a record. It does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// As much of a key's hash as is kept.
+/// The stored part of a key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
-/// Records by key. A key is kept once, and hashed once for as long as its record is there.
+/// Records by key. Each key is stored once, and hashed once while its record exists.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of the records that can be found by their key. With the hashes, so that no record is looked at for another one's
-    /// sake, nor when the table grows.
+    /// The places of all listed records, with their hashes. The hashes avoid access to other records during a lookup and when the table
+    /// grows.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
-    /// The places that are empty.
+    /// The unused places.
     free: Vec<Place>,
 }
 
@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// So many places are kept once nothing is left; the memory of more is given back.
+/// The number of places that are kept when the last record is removed. With more places, the memory is released.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -44,7 +44,7 @@ impl<K, V> Keyed<K, V> {
         self.records.len() - self.free.len()
     }
 
-    /// All records, in no particular order.
+    /// Returns all records, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.records.iter().flatten().map(|record| (&record.key, &record.value))
     }
@@ -58,11 +58,11 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Puts a record in. There must be none that can be found by its key, whose hash is `hash`.
+    /// Inserts a record. `hash` is the hash of the key. No listed record may have the key.
     ///
     /// # Panics
     ///
-    /// If there are as many records as places have numbers, which no memory holds.
+    /// If there are more records than `Place` has values.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -72,14 +72,13 @@ impl<K, V> Keyed<K, V> {
             }
             None => {
                 self.records.push(record);
-                Place::try_from(self.records.len() - 1).expect("fewer records than numbers")
+                Place::try_from(self.records.len() - 1).expect("at most u32::MAX records")
             }
         };
         self.table.insert_unique(hash.spread(), (hash, place), |(hash, _)| hash.spread());
         place
     }
 
-    /// Takes a record out.
     pub(crate) fn remove(&mut self, place: Place) -> Option<(K, V)> {
         self.unlist(place);
         let record = self.records.get_mut(place as usize)?.take()?;
@@ -94,7 +93,7 @@ impl<K, V> Keyed<K, V> {
         Some((record.key, record.value))
     }
 
-    /// Makes a record such that its key does not find it.
+    /// Hides a record from lookups by key.
     pub(crate) fn unlist(&mut self, place: Place) {
         let Some(Some(record)) = self.records.get_mut(place as usize) else { return };
         if std::mem::take(&mut record.is_listed)
@@ -110,7 +109,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Where the record of a key is; `hash` is the key's.
+    /// Returns the place of the listed record of a key. `hash` is the hash of the key.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)
@@ -120,13 +119,13 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
 }
 
 impl KeyHash {
-    /// The table looks at both ends of a hash.
+    /// Mixes the bits, because the table uses the lowest and the highest bits of a hash.
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// The record of a place that is in use.
+/// Panics if the place is unused.
 impl<K, V> Index<Place> for Keyed<K, V> {
     type Output = V;
 
@@ -157,7 +156,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // A few are kept, so that a queue that goes up and down allocates nothing.
+        // Some places are kept, so that a small queue does not allocate repeatedly.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

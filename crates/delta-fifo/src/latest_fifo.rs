@@ -1,4 +1,4 @@
-//! The queue that keeps the latest state of each key.
+//! A queue that keeps the latest object of each key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,14 +8,14 @@ use crate::line::Line;
 use crate::progress::Progress;
 use crate::{KeyError, Store, StoreError};
 
-/// A queue that keeps one object a key, the latest: client-go's plain `FIFO`.
+/// A queue that keeps one object per key, the latest: client-go's `FIFO`.
 ///
-/// Its consumer gets each key once, with the state in which it is then. What is deleted before its turn never comes; so this is for a
-/// consumer who need not know of deletions. Keys come out in the order in which they went in, and a key keeps its place when it
-/// changes.
+/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed from the queue, so
+/// this queue is for consumers that do not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
+/// position when its object changes.
 ///
-/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks. It
-/// never holds more than one object a key.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks. The number of keys bounds
+/// its length.
 ///
 /// # Examples
 ///
@@ -41,16 +41,16 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether it is one of the first list, which is not complete before it is popped or gone.
+    /// Whether the object belongs to the first list. The queue has synced once these objects were popped or deleted.
     is_initial: bool,
 }
 
-/// What a [`LatestFifo`] gives its consumer.
+/// An object popped from a [`LatestFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latest<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The object as it is now.
+    /// The latest object.
     pub object: T,
     /// Whether the key belongs to the first list.
     pub is_in_initial_list: bool,
@@ -62,11 +62,11 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Self { key_func: Box::new(key_func), line: Line::new(), progress: Progress::default() }
     }
 
-    /// Queues an object, or puts it in the place of the one that waits for its key.
+    /// Queues an object, or replaces the queued object with the same key.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if it has no key. Then the queue is as if it had not been called.
+    /// [`StoreError::Key`] if the object has no key. Then the queue is unchanged.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
         self.progress.changed();
@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.add(object)
     }
 
-    /// Queues an object, unless one waits for its key: to put something back that could not be processed.
+    /// Queues an object unless one with the same key is queued. Use this to requeue an object that could not be processed.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         }
     }
 
-    /// Takes back what waits for the key of `object`, if something does.
+    /// Removes the queued object with the key of `object`, if there is one.
     ///
     /// # Errors
     ///
@@ -111,14 +111,13 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Puts these in the place of all that waits, in the order of the list. Until a list has been processed as a whole, the newest
-    /// list counts as the first.
+    /// Replaces all queued objects, in the order of the list. Until the queue has synced, each new list counts as the first list.
     ///
-    /// The resourceVersion is for other stores.
+    /// The queue ignores the resourceVersion, which is for other stores.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if one of them has no key. Then nothing changes.
+    /// [`StoreError::Key`] if an object has no key. Then nothing changes.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let with_key = |object| Ok(((self.key_func)(&object)?, object));
         let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
@@ -131,8 +130,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Takes out the object whose key has waited longest. The call also says that the one before has been
-    /// [processed](Self::processed). None: nothing waits.
+    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previous object as
+    /// [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Latest<K, T>> {
         self.progress.processed();
         let (key, Waiting { object, .. }) = self.line.pop_front()?;
@@ -144,8 +143,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Whether the first list has been processed, if it came before anything else; what was deleted before its turn need not be. If
-    /// something else came first, it is true from then on.
+    /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as processed. If the
+    /// first call that changed the queue was not `replace`, the result is true from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -160,17 +159,17 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.is_closed()
     }
 
-    /// The queued objects, in their order.
+    /// Returns the queued objects, in order.
     pub fn list(&self) -> Vec<T> {
         self.line.iter().map(|(.., waiting)| waiting.object.clone()).collect()
     }
 
-    /// The queued keys, in their order.
+    /// Returns the queued keys, in order.
     pub fn list_keys(&self) -> Vec<K> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
 
-    /// The object that waits for a key.
+    /// Returns the queued object of a key.
     pub fn get_by_key(&self, key: &K) -> Option<&T> {
         Some(&self.line[self.line.place_of(key)?].object)
     }
@@ -185,7 +184,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// It does not.
+    /// Always false.
     pub(crate) fn has_known_objects(&self) -> bool {
         false
     }
@@ -199,7 +198,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 }
 
-/// A resync has nothing to do: what is queued is delivered anyway.
+/// `resync` does nothing, because queued objects are delivered anyway.
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for LatestFifo<K, T> {
     type Entry = T;
 

@@ -1,4 +1,4 @@
-//! A queue of keyed changes, and the store contracts around it.
+//! Queues of keyed changes, and the contracts of stores.
 //!
 //! ```
 //! use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo, DeltaFifoConfig};
@@ -15,7 +15,7 @@
 //! fifo.update(Pod { name: "a", phase: "Running" })?;
 //! fifo.delete(Pod { name: "b", phase: "Failed" })?;
 //!
-//! // One key at a time, with everything that happened to it.
+//! // Pop one key with all its changes.
 //! let popped = fifo.pop().expect("two keys wait");
 //! assert_eq!((popped.key, popped.is_in_initial_list), ("a", true));
 //! assert_eq!(popped.deltas.oldest(), &Delta::Replaced(Pod { name: "a", phase: "Pending" }));
@@ -32,21 +32,19 @@
 //!
 //! # Main types
 //!
-//! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
-//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.
+//! - A [`Delta`] is one change of one object. [`Deltas`] are the queued changes of one key, oldest first.
+//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object was deleted, but its final state was not observed.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
-//!   object of a key. A [`Heap`] gives the least object first. A [`DeltaFifoConfig`] and a [`RealFifoConfig`] say what is to differ
-//!   from the usual.
-//! - A [`CoalescingFifo`] keeps [`Change`]s for a listener that may be slow; its [`Delivery`] says what becomes of those that meet
-//!   in it.
-//! - A [`SharedFifo`] puts any [`Queue`] between threads or tasks, bounds it, and tells its [`FifoMetrics`].
-//! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
-//! - A [`Store`] holds objects by key; an [`Indexer`] finds them by more. A [`MemoryStore`] is both. An [`ExpirationStore`] forgets; an
-//!   [`UndeltaStore`] tells all it holds when something changes.
-//! - A [`MutationCache`] knows what this client wrote and its store has not seen yet.
+//!   object of each key. A [`Heap`] pops the least object first. [`DeltaFifoConfig`] and [`RealFifoConfig`] configure the first two.
+//! - A [`CoalescingFifo`] queues [`Change`]s for a slow listener. Its [`Delivery`] determines how queued changes are merged.
+//! - A [`SharedFifo`] shares any [`Queue`] between threads or tasks, bounds it, and reports its [`FifoMetrics`].
+//! - *Known objects* are the objects of the consumer. The queue reads them through a [`KeyListerGetter`].
+//! - A [`Store`] keeps objects by key. An [`Indexer`] also finds them by index. A [`MemoryStore`] is both. The objects of an
+//!   [`ExpirationStore`] expire. An [`UndeltaStore`] passes on all its objects after each change.
+//! - A [`MutationCache`] keeps the client's own writes until the client's store has them.
 //!
-//! Nothing here knows Kubernetes or a runtime. What waits is a [`Wait`], for any runtime or none; everything else is a plain struct that
-//! takes no lock and is given the time.
+//! The crate does not depend on Kubernetes or an async runtime. A [`Wait`] works with any runtime or without one. All other types take no
+//! lock, and callers pass the time.
 
 mod coalescing;
 mod config;

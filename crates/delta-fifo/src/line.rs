@@ -1,11 +1,11 @@
-//! Keyed entries in a line: found by key, taken out at the front, or anywhere.
+//! A linked list of keyed entries.
 
 use std::hash::Hash;
 use std::ops::{Index, IndexMut};
 
 use crate::keyed::{KeyHash, Keyed, Place};
 
-/// Entries in a line. Each step takes the same time, however long the line is.
+/// A linked list of keyed entries. Every operation takes constant time.
 #[derive(Debug)]
 pub(crate) struct Line<K, V> {
     nodes: Keyed<K, Node<V>>,
@@ -15,12 +15,12 @@ pub(crate) struct Line<K, V> {
 
 #[derive(Debug)]
 struct Node<V> {
-    before: Place,
-    behind: Place,
+    prev: Place,
+    next: Place,
     value: V,
 }
 
-/// The place of nothing.
+/// Marks both ends of the list.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -36,24 +36,24 @@ impl<K, V> Line<K, V> {
         self.len() == 0
     }
 
-    /// The entry that has waited longest.
+    /// Returns the oldest entry.
     pub(crate) fn front(&self) -> Option<(Place, &K)> {
         Some((self.head, self.nodes.get(self.head)?.0))
     }
 
-    /// All entries, in their order.
+    /// Returns all entries, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &K, &V)> {
         let mut next = self.head;
         std::iter::from_fn(move || {
             let (key, node) = self.nodes.get(next)?;
-            let place = std::mem::replace(&mut next, node.behind);
+            let place = std::mem::replace(&mut next, node.next);
             Some((place, key, &node.value))
         })
     }
 
-    /// Puts an entry at the end of the line. There must be none that can be found by its key, whose hash is `hash`.
+    /// Appends an entry. `hash` is the hash of the key. No listed entry may have the key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
-        let place = self.nodes.insert(hash, key, Node { before: END, behind: END, value });
+        let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
         place
     }
@@ -69,36 +69,36 @@ impl<K, V> Line<K, V> {
         Some((key, node.value))
     }
 
-    /// Makes an entry the last one in the line.
+    /// Moves an entry to the end of the list.
     pub(crate) fn move_to_back(&mut self, place: Place) {
         self.unlink(place);
         self.link(place);
     }
 
-    /// Leaves an entry in the line, such that its key does not find it.
+    /// Hides an entry from lookups by key. It stays in the list.
     pub(crate) fn unlist(&mut self, place: Place) {
         self.nodes.unlist(place);
     }
 
     fn link(&mut self, place: Place) {
-        let before = std::mem::replace(&mut self.tail, place);
+        let prev = std::mem::replace(&mut self.tail, place);
         let node = &mut self.nodes[place];
-        (node.before, node.behind) = (before, END);
-        match before {
+        (node.prev, node.next) = (prev, END);
+        match prev {
             END => self.head = place,
-            _ => self.nodes[before].behind = place,
+            _ => self.nodes[prev].next = place,
         }
     }
 
     fn unlink(&mut self, place: Place) {
-        let (before, behind) = (self.nodes[place].before, self.nodes[place].behind);
-        match before {
-            END => self.head = behind,
-            _ => self.nodes[before].behind = behind,
+        let (prev, next) = (self.nodes[place].prev, self.nodes[place].next);
+        match prev {
+            END => self.head = next,
+            _ => self.nodes[prev].next = next,
         }
-        match behind {
-            END => self.tail = before,
-            _ => self.nodes[behind].before = before,
+        match next {
+            END => self.tail = prev,
+            _ => self.nodes[next].prev = prev,
         }
     }
 }
@@ -108,18 +108,18 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Where the entry of a key is; `hash` is the key's.
+    /// Returns the place of the listed entry of a key. `hash` is the hash of the key.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }
 
-    /// The same, by the key alone.
+    /// Like [`find`](Self::find), but computes the hash.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }
 }
 
-/// The entry of a place that is in use.
+/// Panics if the place is unused.
 impl<K, V> Index<Place> for Line<K, V> {
     type Output = V;
 

@@ -1,4 +1,4 @@
-//! Objects by key, with indices over them.
+//! Objects by key, with indexes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,9 +10,9 @@ use crate::config::{KeyFunc, Transformer};
 use crate::keyed::Keyed;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
-/// Objects by key, with named indices over them: client-go's `Store` and `Indexer`.
+/// Objects by key, with named indexes: client-go's `Store` and `Indexer`.
 ///
-/// It is a plain struct: it takes no lock. The values of an object in the indices are computed once, when it comes in.
+/// The store takes no lock. It computes the index values of an object once, when the object is stored.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError
 /// pods.add(("b", "n2"))?;
 /// pods.update(("b", "n1"))?;
 ///
-/// let of_node: Vec<_> = pods.keys_by_index("node", "n1").expect("there is that index").collect();
+/// let of_node: Vec<_> = pods.keys_by_index("node", "n1").expect("the index exists").collect();
 /// assert_eq!(of_node, [&"a", &"b"]);
 /// assert_eq!(pods.by_key(&"b"), Some(&("b", "n1")));
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
@@ -42,23 +42,23 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// For each index, in their order.
+    /// For each index, in order, the values of the object.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// No set is empty: a value that no object has takes no memory.
+    /// No set is empty: a value without objects uses no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// What changes when the objects of a list take the place of those that a store holds.
+/// The changes when a list replaces the objects of a store.
 #[derive(Debug)]
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list in its order, each with the object that the store had for its key.
+    /// The objects of the list, in order, each with the object that the store had for its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -68,15 +68,15 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Changes each object that comes in from now on. The key is taken from the object as it was before, the values of the indices
-    /// from the object as it is then.
+    /// Sets a transformer for objects that are stored from now on. The key is computed before the transformation, the index values after
+    /// it.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }
 
-    /// Adds an index: objects by the values that `function` gives for them. It includes the objects that are there already.
+    /// Adds an index over the values that `function` returns. The index includes the objects that are already stored.
     ///
-    /// If there is an index of that name, it returns false and does nothing.
+    /// If an index with this name exists, the method does nothing and returns false.
     pub fn add_index(
         &mut self,
         name: impl Into<String>,
@@ -87,7 +87,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
             return false;
         }
         let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
-        // All of them first: a panic of the function leaves no object with values of an index that there is not.
+        // Compute all values first, so that a panic of the function leaves the store unchanged.
         let values: Vec<_> = self.objects().map(&index.function).collect();
         for ((key, stored), values) in self.objects.iter_mut().zip(values) {
             index.insert(key, &values);
@@ -97,27 +97,27 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         true
     }
 
-    /// Whether there is an index of that name.
+    /// Returns whether an index with this name exists.
     pub fn has_index(&self, name: &str) -> bool {
         self.index(name).is_some()
     }
 
-    /// The names of the indices, in the order in which they were added.
+    /// Returns the names of the indexes, in the order in which they were added.
     pub fn index_names(&self) -> impl Iterator<Item = &str> {
         self.indices.iter().map(|index| index.name.as_str())
     }
 
-    /// Puts an object under a key that is known already, as a queue knows it, and returns what was there.
+    /// Stores an object under a key that the caller already knows, for example from a queue. Returns the previous object.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Transform`] if the transformer refuses it. Then nothing changes.
+    /// [`StoreError::Transform`] if the transformer rejects the object. Then nothing changes.
     pub fn insert(&mut self, key: K, object: T) -> Result<Option<T>, StoreError> {
         let stored = self.transformed(object)?;
         Ok(self.put(key, stored))
     }
 
-    /// Removes the object of a key, and returns it.
+    /// Removes and returns the object with the key.
     pub fn remove(&mut self, key: &K) -> Option<T> {
         let place = self.objects.find(self.objects.hash(key), key)?;
         let (key, Stored { object, values }) = self.objects.remove(place)?;
@@ -127,51 +127,52 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Some(object)
     }
 
-    /// The object of that key.
+    /// Returns the object with the key.
     pub fn by_key(&self, key: &K) -> Option<&T> {
         Some(&self.objects[self.objects.find(self.objects.hash(key), key)?].object)
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn objects(&self) -> impl Iterator<Item = &T> {
         self.objects.iter().map(|(_, stored)| &stored.object)
     }
 
-    /// All keys, in no particular order.
+    /// Returns all keys, in no particular order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.objects.iter().map(|(key, _)| key)
     }
 
-    /// The keys of the objects that have `value` in the index `name`, in order. None: there is no such index.
+    /// Returns the keys of the objects that have `value` in the index `name`, in order, or `None` if there is no such index.
     pub fn keys_by_index(&self, name: &str, value: &str) -> Option<impl Iterator<Item = &K>> {
         Some(self.index(name)?.keys.get(value).into_iter().flatten())
     }
 
-    /// The objects that have `value` in the index `name`, ordered by key. None: there is no such index.
+    /// Returns the objects that have `value` in the index `name`, ordered by key, or `None` if there is no such index.
     pub fn objects_by_index(&self, name: &str, value: &str) -> Option<impl Iterator<Item = &T>> {
         Some(self.keys_by_index(name, value)?.filter_map(|key| self.by_key(key)))
     }
 
-    /// The values that the index `name` knows, in no particular order. None: there is no such index.
+    /// Returns all values in the index `name`, in no particular order, or `None` if there is no such index.
     pub fn values_of_index(&self, name: &str) -> Option<impl Iterator<Item = &str>> {
         Some(self.index(name)?.keys.keys().map(String::as_str))
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    fn taken_in(&self, object: T) -> Result<(K, Stored<T>), StoreError> {
+    fn keyed(&self, object: T) -> Result<(K, Stored<T>), StoreError> {
         Ok(((self.key_func)(&object)?, self.transformed(object)?))
     }
 
-    /// What is to be kept of an object. The user's code runs before anything changes, so a panic of it leaves the store whole.
+    /// Transforms an object and computes its index values. User code runs before the store changes, so its panic leaves the store
+    /// consistent.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
@@ -206,13 +207,13 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// Adding and updating are the same here. Deleting what is not there does nothing, and neither does a resync. Of several objects with
-/// one key in a list the last one counts; if one of them is refused, nothing is replaced.
+/// `add` and `update` are equivalent. Deleting an unknown key does nothing, as does `resync`. If a list has several objects with one key,
+/// the last one is stored. If one of its objects is rejected, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 
     fn add(&mut self, object: T) -> Result<(), StoreError> {
-        let (key, stored) = self.taken_in(object)?;
+        let (key, stored) = self.keyed(object)?;
         self.put(key, stored);
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     }
 
     fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
-        let objects = objects.into_iter().map(|object| self.taken_in(object)).collect::<Result<Vec<_>, _>>()?;
+        let objects = objects.into_iter().map(|object| self.keyed(object)).collect::<Result<Vec<_>, _>>()?;
         self.objects = Keyed::new();
         self.indices.iter_mut().for_each(|index| index.keys.clear());
         for (key, stored) in objects {

@@ -1,4 +1,4 @@
-//! What this client wrote and the store has not seen yet.
+//! The client's own writes that its store does not have yet.
 
 use std::fmt;
 use std::hash::Hash;
@@ -12,8 +12,8 @@ use crate::line::Line;
 /// A client inserts the server's responses to its writes. A lookup takes the stored object and returns the newer of both. Call
 /// [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
 ///
-/// It knows nothing of the store and reads no clock: it is given what the store has, and the time. What was written is kept until the
-/// store has caught up, for a while, and for so many keys at most; so it helps in most cases, and guarantees nothing.
+/// The cache does not use the store or a clock: callers pass the stored object and the time. A write is kept until the store has caught
+/// up, but no longer than the TTL, and only for a limited number of keys. So the cache helps in most cases but guarantees nothing.
 ///
 /// # Examples
 ///
@@ -36,36 +36,37 @@ use crate::line::Line;
 pub struct MutationCache<K, T> {
     version_of: VersionFunc<K, T>,
     config: MutationCacheConfig,
-    /// Who was asked for last is at the back.
+    /// The least recently used key is at the front.
     line: Line<K, Mutation<T>>,
 }
 
 type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + Send + Sync>;
 
-/// How a [`MutationCache`] differs from the usual.
+/// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// So many keys are kept, those that were asked for last. By default 100.
+    /// The maximum number of keys. The least recently used key is evicted. The default is 100.
     pub capacity: usize,
-    /// So long a write is kept. By default 5 minutes.
+    /// How long a write is kept. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether what was written is there before the store has ever heard of its key. By default not: then the store's word counts.
+    /// Whether lookups return writes of objects that the store does not have. The default is false: then the store decides which objects
+    /// exist.
     pub includes_adds: bool,
 }
 
-/// Which object in which state.
+/// The identity and the version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion<K> {
-    /// The object's key.
+    /// The key.
     pub key: K,
-    /// What tells it from another object of this key.
+    /// Distinguishes the object from other objects with the same key.
     pub uid: String,
-    /// Its resourceVersion. Of two states of a resource, whatever their objects, the one with the higher number is newer.
+    /// The resourceVersion. Of two states of one resource type, even of different objects, the one with the higher number is newer.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// None: it was deleted. What is written in that version, or of that uid, is old.
+    /// `None` if the object was deleted. Writes up to that version, or with that UID, are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -73,7 +74,7 @@ struct Mutation<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
-    /// A cache of no writes. `version_of` says of an object which it is; an error of it is the answer to whoever brought the object.
+    /// Creates an empty cache. `version_of` returns the identity and version of an object.
     pub fn new(
         version_of: impl Fn(&T) -> Result<ObjectVersion<K>, KeyError> + Send + Sync + 'static,
         config: MutationCacheConfig,
@@ -81,11 +82,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Takes in what the server answered to a write, unless something newer is known of the key, or that the object is gone.
+    /// Inserts the server's response to a write, unless a newer state of the key, or the deletion of the object, is known.
     ///
     /// # Errors
     ///
-    /// That of the function that tells the version.
+    /// Returns the error of `version_of`.
     pub fn mutation(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
         let written = (self.version_of)(&object)?;
         let is_outdated = self.known(&written.key, now).is_some_and(|known| {
@@ -109,9 +110,9 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// The objects of an index, of which the store gave `stored`: each in its newer state, and if
-    /// [adds are included](MutationCacheConfig::includes_adds) those that were written and are not among them. Only those that match
-    /// in that state are among them.
+    /// Returns the objects of an index. `stored` are the objects in the store's index. Each is replaced by the written object if that is
+    /// newer. If [adds are included](MutationCacheConfig::includes_adds), written objects that are not in `stored` are added. Objects that
+    /// do not match are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -121,7 +122,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // The store's word counts.
+                // Without a version, the stored object is returned.
                 Err(_) => found.push(object),
             }
         }
@@ -135,7 +136,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Tells that the store has an object in this state: what was written is of no more use if that is as new.
+    /// Must be called when the store has added or updated an object. Removes the written object unless it is newer.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -145,11 +146,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Tells that the store has deleted an object, last seen in this state. What was written of it before, or is told to have been from
-    /// now on, is gone with it.
+    /// Must be called when the store has deleted an object. `object` is its last observed state. Removes earlier writes of the object and
+    /// ignores later ones.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // Something newer of another object: it may exist.
+        // A newer write belongs to another object, which may exist.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);
@@ -158,7 +159,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// What is known of a key, if it is still of use. To ask for it keeps it for longer than others.
+    /// Returns the entry of a key, unless it has expired, and marks it as most recently used.
     fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
         let place = self.line.place_of(key)?;
         if self.line[place].is_expired(self.config.ttl, now) {
@@ -180,8 +181,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         stored
     }
 
-    fn put(&mut self, of: ObjectVersion<K>, object: Option<T>, now: Instant) {
-        let ObjectVersion { key, uid, version } = of;
+    fn put(&mut self, written: ObjectVersion<K>, object: Option<T>, now: Instant) {
+        let ObjectVersion { key, uid, version } = written;
         self.line.place_of(&key).and_then(|place| self.line.remove(place));
         self.line.push_back(self.line.hash(&key), key, Mutation { object, uid, version, since: now });
         if self.line.len() > self.config.capacity {

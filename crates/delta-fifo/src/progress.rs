@@ -1,24 +1,24 @@
-//! How far a queue has come.
+//! The sync state of a queue.
 
-/// Whether the first list has been processed, and whether more will come: the same for all queues.
+/// Whether the first list has been processed, and whether the queue is closed. Shared by all queues.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Whether anything has ever come in.
+    /// Whether a change or a list was ever queued.
     populated: bool,
-    /// How many items of the first list are not processed yet, those in process included.
+    /// The number of items of the first list that are not processed yet, including popped ones.
     initial: usize,
-    /// How many items were popped and may still be in process.
+    /// The number of popped items that may not be processed yet.
     in_process: usize,
     closed: bool,
 }
 
 impl Progress {
-    /// A change came.
+    /// Records that a change was queued.
     pub(crate) fn changed(&mut self) {
         self.populated = true;
     }
 
-    /// A list came, of which so many items wait now.
+    /// Records that a list was queued. `items` is the number of queued items now.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -26,23 +26,23 @@ impl Progress {
         }
     }
 
-    /// So many items are taken out. Tells whether they belong to the first list.
+    /// Records that items were popped. Returns whether they belong to the first list.
     pub(crate) fn popped(&mut self, items: usize) -> bool {
         self.in_process = items;
         !self.has_synced()
     }
 
-    /// What was popped has been processed.
+    /// Records that the popped items were processed.
     pub(crate) fn processed(&mut self) {
         self.initial = self.initial.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// How many items of the first list are not processed yet. None: there are no more, or no list has come.
+    /// Returns the number of items of the first list that are not processed yet, or `None` if it is zero.
     pub(crate) fn initial(&self) -> Option<usize> {
         Some(self.initial).filter(|initial| *initial > 0)
     }
 
-    /// A list took the place of all that waited. Unless one has been processed, it is the first.
+    /// Records that a list replaced all queued items. Until the queue has synced, it counts as the first list.
     pub(crate) fn replaced(&mut self, items: usize) {
         if !self.has_synced() {
             self.populated = true;
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// An item of the first list will not be popped any more.
+    /// Records that an item of the first list was removed without being popped.
     pub(crate) fn dropped(&mut self) {
         self.initial = self.initial.saturating_sub(1);
     }

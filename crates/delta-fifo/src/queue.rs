@@ -4,20 +4,19 @@ use std::hash::Hash;
 
 use crate::{DeltaFifo, Heap, Latest, LatestFifo, Popped, PoppedItem, RealFifo};
 
-/// A queue, as a [`SharedFifo`](crate::SharedFifo) needs it. How something comes in differs from one to the other.
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The methods that queue items differ between queues.
 pub trait Queue {
-    /// What is taken out.
+    /// The type of popped items.
     type Popped;
 
-    /// Takes out what has its turn. The call also says that what was taken out before has been [processed](Self::processed). None:
-    /// nothing waits.
+    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previous item as
+    /// [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Whether the first list has been processed, if it came before anything else. If something else came first, it is true from
-    /// then on.
+    /// Returns whether the first list has been processed. If the queue was first changed in another way, the result is true from then on.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.
@@ -34,12 +33,12 @@ pub trait Queue {
         self.len() == 0
     }
 
-    /// Whether it looks at the objects that its consumer knows. Then these have to be brought up to date with what is popped before
-    /// anything else is done to the queue.
+    /// Returns whether the queue uses known objects. Then the consumer must update these objects with each popped item before the next call
+    /// on the queue.
     fn has_known_objects(&self) -> bool;
 }
 
-/// Each queue has these as methods of its own as well, so that who has one queue needs no trait.
+/// Implements the trait by the inherent methods of a queue. Callers with a concrete type do not need the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {
@@ -80,7 +79,7 @@ queue!(DeltaFifo, Popped<K, T>);
 queue!(LatestFifo, Latest<K, T>);
 queue!(RealFifo, PoppedItem<K, T>);
 
-/// It has no lists, so there is none to wait for.
+/// A heap has no lists, so it has always synced.
 impl<K: Clone + Eq + Hash, T: Clone> Queue for Heap<K, T> {
     type Popped = T;
 

@@ -1,4 +1,4 @@
-//! The queue that keeps every change, in order.
+//! A queue that keeps every change, in order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::config::KeyFunc;
 use crate::progress::Progress;
 use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
 
-/// A queue of changes that keeps each of them in the order in which they came: client-go's `RealFIFO`.
+/// A queue that keeps every change in order: client-go's `RealFIFO`.
 ///
-/// Nothing is grouped and nothing merges, so a consumer sees the objects of a source in states that they had together. The
-/// deletion of an object that nobody knows is delivered as well.
+/// Changes are not grouped or merged, so the consumer sees the states of all objects in the order in which they existed. Deletions of
+/// unknown objects are delivered, too.
 ///
-/// There are two ways to deliver a new list. With [known objects](RealFifoConfig::known_objects), the queue finds out what the
-/// list does not have, and delivers the tombstones and then each object as replaced. Without, it is *atomic*: it delivers the
-/// list in one piece; the consumer finds the difference by itself, and can change its objects in one step.
+/// Lists are delivered in one of two ways. With [known objects](RealFifoConfig::known_objects), the queue computes which objects are
+/// missing from the list. It delivers their tombstones and then each listed object as replaced. Without known objects, the queue is
+/// *atomic*: it delivers the list as one item. The consumer computes the difference and can apply it in one step.
 ///
-/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks, and
-/// bounds it. By itself it has no bound: a producer that is faster than the consumer fills it with one item a change.
+/// The queue takes no lock and never waits. It is unbounded and keeps one item for each change until the consumer pops it.
+/// [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks and bounds it.
 ///
 /// # Examples
 ///
@@ -48,30 +48,30 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The hashes of the keys of a batch and where it has them, while it is put together. It is kept for its memory.
+    /// The hashes of the keys in the current batch, with the index of each item. A field, so that its memory is reused.
     keys: HashTable<(u64, usize)>,
 }
 
-/// What a [`RealFifo`] delivers.
+/// An item of a [`RealFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<K, T> {
     /// One object changed.
     One {
-        /// Its key.
+        /// The key.
         key: K,
-        /// What happened to it.
+        /// The change.
         delta: Delta<K, T>,
     },
-    /// These are all objects there are.
+    /// A list that replaces all objects.
     ReplacedAll {
         /// The objects.
         objects: Vec<T>,
         /// The revision of the list.
         resource_version: String,
     },
-    /// The consumer is to look at all objects again.
+    /// A resync of all objects.
     SyncAll,
-    /// Nothing else changed up to that revision.
+    /// A bookmark: no other changes up to that revision.
     Bookmark {
         /// The revision.
         resource_version: String,
@@ -87,7 +87,7 @@ pub struct PoppedItem<K, T> {
     pub is_in_initial_list: bool,
 }
 
-/// Items that may be processed in one step: at least one, and no two of one key.
+/// Items that can be processed in one step: at least one, with distinct keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
@@ -116,7 +116,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if it has no key, [`StoreError::Transform`] if the transformer refuses it. Then nothing is queued.
+    /// [`StoreError::Key`] if the object has no key, [`StoreError::Transform`] if the transformer rejects it. Then nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
@@ -130,7 +130,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Queues that an object is gone, known or not; `object` is its last state.
+    /// Queues the deletion of an object, known or not. `object` is its final state.
     ///
     /// # Errors
     ///
@@ -139,19 +139,18 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
 
-    /// Queues that an object is gone whose last state nobody saw.
+    /// Queues the deletion of an object whose final state was not observed.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.progress.changed();
-        self.bury(tombstone);
+        self.push_tombstone(tombstone);
     }
 
-    /// Queues that these are all objects there are.
+    /// Queues a list that replaces all objects.
     ///
     /// # Errors
     ///
-    /// The same errors as [`add`](Self::add). An atomic queue looks at no key, and queues nothing if the transformer refuses an object. The
-    /// other one queues nothing if an object has no key; if the transformer refuses an object, what comes before it stays
-    /// queued.
+    /// The same errors as [`add`](Self::add). An atomic queue computes no keys. It queues nothing if the transformer rejects an object.
+    /// Other queues queue nothing if an object has no key. If the transformer rejects an object, the objects before it stay queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -163,8 +162,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Delivers the known objects again: each that is not queued as [`Delta::Sync`], or all as one [`Item::SyncAll`] if the
-    /// queue is atomic.
+    /// Queues the known objects again: each unqueued object as [`Delta::Sync`], or one [`Item::SyncAll`] if the queue is atomic.
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -183,37 +181,37 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.extend(syncs);
     }
 
-    /// Queues that nothing else changed up to that revision. Only an atomic queue delivers it.
+    /// Queues a bookmark. Only an atomic queue delivers it.
     pub fn bookmark(&mut self, resource_version: &str) {
         if self.config.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
         }
     }
 
-    /// Takes out the oldest item. The call also says that the one before has been [processed](Self::processed). None: nothing
-    /// waits.
+    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previous item as
+    /// [processed](Self::processed).
     pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
         self.progress.processed();
         let item = self.items.pop_front()?;
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Takes out the oldest items, as many as may be processed in one step, and at most `most`, but at least one. The call also
-    /// says that the batch before has been [processed](Self::processed). None: nothing waits.
+    /// Removes and returns the oldest items that can be processed in one step: at least one, and at most `most`. Returns `None` if the
+    /// queue is empty. The call also marks the previous batch as [processed](Self::processed).
     ///
-    /// A batch ends before the second item of one key, before the first item after the initial list, and before an item that
-    /// concerns all objects; such an item comes alone.
+    /// A batch ends before a second item of the same key, before the first item after the initial list, and before an item that concerns
+    /// all objects. An item that concerns all objects forms its own batch.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // A batch that ends early does not hold on to much more than it has.
+        // Limit the capacity, because a batch can end early.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // Of a batch of one, no key has to be looked at.
+            // Do not hash the key of the first item before there is a second one.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -230,8 +228,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Whether the first list has been processed, if it came before anything else. If something else came first, it is true from
-    /// then on.
+    /// Returns whether the first list has been processed. If the queue was first changed in another way, the result is true from then on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -256,7 +253,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.is_empty()
     }
 
-    /// Whether the queue looks at the objects that its consumer knows: whether it is not atomic.
+    /// Returns whether the queue uses known objects, in other words, whether it is not atomic.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
@@ -265,7 +262,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         let with_key = |object| Ok(((self.key_func)(&object)?, object));
         let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
         for tombstone in self.unlisted(&objects) {
-            self.bury(tombstone);
+            self.push_tombstone(tombstone);
         }
         for (key, object) in objects {
             let delta = Delta::Replaced(self.transform(object)?);
@@ -274,7 +271,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// What is queued or known, and not in a list. What is queued comes first, and its state is newer than the known one.
+    /// Returns the queued or known objects that are missing from a list: queued ones first. A queued state is newer than a known one.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -308,7 +305,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    fn bury(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
+    fn push_tombstone(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         let key = tombstone.key.clone();
         self.items.push_back(Item::One { key, delta: Delta::Deleted(DeletedObject::Tombstone(tombstone)) });
     }
@@ -320,7 +317,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// The known object of a key. None: there is none, or it cannot be looked up.
+    /// Returns the known object of a key, or `None` if there is none or the lookup fails.
     fn look_up(&self, key: &K) -> Option<T> {
         self.config.known_objects.as_ref()?.get_by_key(key).unwrap_or_else(|error| {
             if let Some(handler) = &self.config.on_lookup_error {
@@ -331,7 +328,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Whether an item that may follow `items` in a batch has a key, and none of theirs; if so, its key is noted.
+/// Returns whether `item` has a key that differs from the keys of `items`. If so, the key is recorded for the item's later position.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,
@@ -351,7 +348,7 @@ fn is_new<K: Eq + Hash, T>(
 }
 
 impl<K, T> Item<K, T> {
-    /// The key of the object that changed. None: it concerns all objects.
+    /// Returns the key of the changed object, or `None` if the item concerns all objects.
     pub fn key(&self) -> Option<&K> {
         match self {
             Self::One { key, .. } => Some(key),

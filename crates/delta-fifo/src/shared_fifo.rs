@@ -1,4 +1,4 @@
-//! A queue between threads or tasks: a lock, and ways to wait.
+//! A queue that is shared between threads or tasks.
 
 use std::fmt;
 use std::future::Future;
@@ -13,13 +13,13 @@ use crate::panic::FirstPanic;
 use crate::wait::Wait;
 use crate::{FifoClosed, Queue};
 
-/// A [`Queue`] between threads, tasks, or both.
+/// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// It has no task of its own, and needs no runtime: what it returns to wait with is a future that can as well
-/// [block a thread](Wait::wait). Producers change the queue through [`lock`](Self::lock), or through [`room`](Self::room) if they are to
-/// wait for a slow consumer. Consumers either [`process`](Self::process) under the lock, or [`take`](Self::take) and work with the
-/// queue free. In both cases the queue [has synced](Queue::has_synced) when the first list has been processed, not only taken out; who
-/// wants to know waits in [`synced`](Self::synced).
+/// It has no background task and needs no runtime. Its wait methods return futures that can also [block a thread](Wait::wait). Producers
+/// access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
+/// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and leave the queue unlocked. In both cases, the queue
+/// [has synced](Queue::has_synced) once the first list has been processed, not when it has been popped. [`synced`](Self::synced) waits for
+/// that.
 ///
 /// # Examples
 ///
@@ -50,18 +50,18 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// Who waits for the queue to change. It has a lock of its own, so that who gives a wait up may have the queue at that time.
+    /// The wakers of callers that wait for a change. A separate lock, so that a caller that holds the queue's lock can drop a wait.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
-    /// The thread that processes what it popped, and so holds `state`.
+    /// The thread that runs a `process` function and therefore holds the lock of `state`.
     processing: Mutex<Option<ThreadId>>,
 }
 
-/// How a [`SharedFifo`] differs from the usual.
+/// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// [`room`](SharedFifo::room) waits until fewer items than this wait. By default 2,000, as in client-go.
+    /// [`room`](SharedFifo::room) waits until fewer items than this are queued. The default is 2,000, as in client-go.
     pub bound: usize,
-    /// What is told of the queue.
+    /// The metrics of the queue. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
@@ -70,10 +70,10 @@ pub struct SharedFifoConfig {
 ///
 /// A panic of a method propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
-    /// So many items wait now: a gauge, `informer_queued_items` of client-go.
+    /// Reports the number of queued items: a gauge, `informer_queued_items` in client-go.
     fn queued(&self, items: usize);
 
-    /// What was taken out has been processed, and it took so long: a histogram, `informer_processing_latency_seconds` of client-go.
+    /// Reports the processing time of popped items: a histogram, `informer_processing_latency_seconds` in client-go.
     fn processed(&self, took: Duration);
 }
 
@@ -83,40 +83,40 @@ pub trait FifoMetrics: Send + Sync {
 ///
 /// The drop propagates the first panic of the metrics or of a waker, unless the thread is unwinding. All waiters are woken first.
 pub struct Guard<'a, Q: Queue> {
-    // Dropped first, so that nobody is woken under the lock.
+    // Dropped first, so that waiters are woken outside the lock.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// What was popped is processed until this is dropped.
+    /// The popped items, which are marked as processed when the guard is dropped.
     in_process: Option<InProcess>,
     after: After,
 }
 
-/// What was taken out of a [`SharedFifo`]. When it is dropped, what was taken has been processed.
+/// Items taken from a [`SharedFifo`]. Dropping it marks the items as processed.
 ///
-/// `popped` may be moved out; then hold on to the rest of it for as long as the work goes on. Its drop takes the lock of the queue, so
-/// it is not to be dropped by who has a [`Guard`] at that time.
+/// `popped` can be moved out. Keep the rest of the value until the items are processed. Its drop takes the queue's lock, so a caller that
+/// holds a [`Guard`] must not drop it.
 pub struct Taken<'a, Q: Queue, P> {
-    /// What was taken out.
+    /// The popped items.
     pub popped: P,
-    _in_hand: InHand<'a, Q>,
+    _claim: Claim<'a, Q>,
 }
 
-struct InHand<'a, Q: Queue> {
+struct Claim<'a, Q: Queue> {
     fifo: &'a SharedFifo<Q>,
     in_process: InProcess,
 }
 
 #[derive(Clone, Copy)]
 struct InProcess {
-    /// None: nobody wants to know.
+    /// `None` without metrics.
     since: Option<Instant>,
 }
 
 struct State<Q> {
     queue: Q,
-    /// Something was taken, and is at work on.
-    is_in_hand: bool,
+    /// Whether items were taken and are not processed yet.
+    is_claimed: bool,
 }
 
 #[derive(Default)]
@@ -125,7 +125,7 @@ struct Waiters {
     last: u64,
 }
 
-/// What happens when the lock is free: all are woken, and the first panic goes on.
+/// Actions after the lock is released: wakes all waiters and then resumes the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -133,19 +133,19 @@ struct After {
 }
 
 impl<Q: Queue> SharedFifo<Q> {
-    /// Puts a queue between threads or tasks.
+    /// Creates a shared queue.
     pub fn new(queue: Q, config: SharedFifoConfig) -> Self {
-        let state = State { queue, is_in_hand: false };
+        let state = State { queue, is_claimed: false };
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive use of the queue, however many items wait: to look something up, to close it, to put something in
-    /// that cannot wait.
+    /// Waits for exclusive access to the queue, regardless of its length. Use this for lookups, for `close`, and for changes that must not
+    /// wait for room.
     ///
     /// # Panics
     ///
-    /// If it is called by the function that [`process`](Self::process) runs: it would wait for itself. That function gets the queue as
-    /// an argument.
+    /// If the function that [`process`](Self::process) runs calls this, because it would deadlock. That function receives the queue as an
+    /// argument.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -155,19 +155,18 @@ impl<Q: Queue> SharedFifo<Q> {
                 assert_ne!(
                     processing,
                     Some(thread::current().id()),
-                    "a function that processes what was popped holds the queue; it must use the one that it is given",
+                    "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // A panic of the user's functions leaves the queue in order, so poison says nothing.
+                // The queue stays consistent when user code panics, so poisoning can be ignored.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
         Guard { state, fifo: self, has_changed: false, in_process: None, after: After::default() }
     }
 
-    /// Waits until there is room, and then for exclusive use of the queue: the producer's side of back-pressure. Of a closed
-    /// queue there is always room.
+    /// Waits until the queue has room, and then for exclusive access: back-pressure for producers. A closed queue always has room.
     ///
-    /// The guard is bound to its thread, so it is to be dropped before the next `.await`.
+    /// The guard is not `Send`, so drop it before the next `.await`.
     ///
     /// # Cancel safety
     ///
@@ -179,8 +178,9 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits for something that `pop` takes out, such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`, and leaves the queue free
-    /// while it is worked on. Nobody else gets anything until it is dropped.
+    /// Waits until `pop` returns items, and leaves the queue unlocked while they are processed. `pop` is a function such as `RealFifo::pop`
+    /// or
+    /// `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the result is dropped.
     ///
     /// # Errors
     ///
@@ -188,31 +188,31 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// If the queue has [known objects](Queue::has_known_objects): between the moment a change leaves the queue and the moment it is among
-    /// these, a replacement would find it in neither, and would miss its deletion.
+    /// If the queue has [known objects](Queue::has_known_objects). Between the pop and the update of the known objects, `replace` would
+    /// find an object in neither of them, and would miss its deletion.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes nothing out.
+    /// Dropping the future pops no items.
     pub fn take<P>(
         &self,
         mut pop: impl FnMut(&mut Q) -> Option<P>,
     ) -> Wait<impl Future<Output = Result<Taken<'_, Q, P>, FifoClosed>> + Unpin> {
         let knows = self.lock().has_known_objects();
-        assert!(!knows, "a queue that has known objects stays locked while what was popped is processed: use process");
+        assert!(!knows, "a queue with known objects must stay locked while popped items are processed: use `process`");
         self.wait_until(move |mut guard| {
             let Some(popped) = guard.try_pop(&mut pop) else { return Err(guard) };
-            guard.state.is_in_hand = popped.is_ok();
-            Ok(popped.map(|popped| Taken { popped, _in_hand: InHand { fifo: self, in_process: self.config.begin() } }))
+            guard.state.is_claimed = popped.is_ok();
+            Ok(popped.map(|popped| Taken { popped, _claim: Claim { fifo: self, in_process: self.config.begin() } }))
         })
     }
 
-    /// Waits for something that `pop` takes out, and calls `process` with the queue and with that. Returns what `process` returns.
+    /// Waits until `pop` returns items, and calls `process` with the queue and the items. Returns the result of `process`.
     ///
-    /// The queue stays locked while `process` runs, as one with [known objects](Queue::has_known_objects) has to. So `process` should
-    /// do no more than bring these up to date.
+    /// The queue stays locked while `process` runs, because a queue with [known objects](Queue::has_known_objects) requires it. So
+    /// `process` should only update these objects.
     ///
-    /// If `process` panics, what was popped is lost and the queue stays usable.
+    /// If `process` panics, the popped items are lost, and the queue stays usable.
     ///
     /// # Errors
     ///
@@ -220,11 +220,11 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// As for [`lock`](Self::lock).
+    /// The same panics as [`lock`](Self::lock).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes nothing out.
+    /// Dropping the future pops no items.
     pub fn process<P, R>(
         &self,
         mut pop: impl FnMut(&mut Q) -> Option<P>,
@@ -240,15 +240,14 @@ impl<Q: Queue> SharedFifo<Q> {
         })
     }
 
-    /// Waits until the queue [has synced](Queue::has_synced): the first list has been processed. False: it was closed and
-    /// emptied before that.
+    /// Waits until the queue [has synced](Queue::has_synced). Returns false if the queue was closed and emptied before that.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future has no effect.
     pub fn synced(&self) -> Wait<impl Future<Output = bool> + Unpin> {
         self.wait_until(|guard| {
-            let is_over = guard.is_closed() && guard.is_empty() && !guard.state.is_in_hand;
+            let is_over = guard.is_closed() && guard.is_empty() && !guard.state.is_claimed;
             match guard.has_synced() {
                 true => Ok(true),
                 false if is_over => Ok(false),
@@ -281,7 +280,7 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// Tries whenever the queue has changed. An attempt that came to nothing gives the guard back.
+/// Makes an attempt after each change of the queue. A failed attempt returns the guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -296,11 +295,11 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
-        // An executor's code, which runs without the lock.
+        // Clone the waker outside the lock, because this runs code of the executor.
         let waker = context.waker().clone();
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),
-            // The guard is there until it waits, so that no change is missed.
+            // Keep the guard until the waker is registered, so that no change is missed.
             Err(guard) => {
                 let mut waiters = this.fifo.waiters();
                 let id = *this.waiter.get_or_insert_with(|| {
@@ -317,13 +316,13 @@ where
     }
 }
 
-// Nothing in it is pinned.
+// No field is structurally pinned.
 impl<Q: Queue, A> Unpin for Attempts<'_, Q, A> {}
 
 impl<Q: Queue, A> Drop for Attempts<'_, Q, A> {
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
-            // What it was to wake may go with it, and is dropped under no lock.
+            // Drop the waker outside the lock, because its drop can run user code.
             let waker = self.fifo.waiters().take(id);
             drop(waker);
         }
@@ -338,9 +337,9 @@ impl Waiters {
 }
 
 impl<Q: Queue> Guard<'_, Q> {
-    /// None: there is nothing yet.
+    /// Returns `None` if no item is available yet.
     fn try_pop<P>(&mut self, pop: &mut impl FnMut(&mut Q) -> Option<P>) -> Option<Result<P, FifoClosed>> {
-        if self.state.is_in_hand {
+        if self.state.is_claimed {
             return None;
         }
         match pop(&mut self.state.queue) {
@@ -397,16 +396,16 @@ impl Drop for After {
     }
 }
 
-impl<Q: Queue> Drop for InHand<'_, Q> {
+impl<Q: Queue> Drop for Claim<'_, Q> {
     fn drop(&mut self) {
         let mut guard = self.fifo.lock();
-        guard.state.is_in_hand = false;
+        guard.state.is_claimed = false;
         guard.in_process = Some(self.in_process);
         guard.has_changed = true;
     }
 }
 
-/// Marks the thread that processes, for as long as it does.
+/// Records the thread that runs a `process` function.
 struct Processing<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl<'a> Processing<'a> {

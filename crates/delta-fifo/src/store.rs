@@ -4,56 +4,55 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::{BoxError, KeyError, StoreError, TransactionError};
 
-/// Holds objects by key.
+/// A store of objects by key.
 ///
-/// For each key it holds an `Entry`: the object itself in a cache, its waiting changes in a
-/// [`DeltaFifo`](crate::DeltaFifo).
+/// A store has one `Entry` per key: the object in a cache, or the queued changes in a [`DeltaFifo`](crate::DeltaFifo).
 pub trait Store<K, T> {
-    /// What is held for a key.
+    /// The type of the entries.
     type Entry;
 
-    /// Stores or queues that an object is new.
+    /// Stores or queues a new object.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Key`] if it has no key, or another one if the store refuses it.
+    /// [`StoreError::Key`] if the object has no key, or another error if the store rejects it.
     fn add(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues that an object changed.
+    /// Stores or queues a changed object.
     ///
     /// # Errors
     ///
     /// The same errors as [`add`](Self::add).
     fn update(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues that an object is gone; `object` is its last state.
+    /// Stores or queues a deletion. `object` is the final state.
     ///
     /// # Errors
     ///
     /// The same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Stores or queues that these are all objects there are, as of `resource_version`.
+    /// Stores or queues a list that replaces all objects, as of `resource_version`.
     ///
     /// # Errors
     ///
     /// The same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. A cache has nothing to do.
+    /// Makes a queue deliver the known objects again. Does nothing in a cache.
     ///
     /// # Errors
     ///
     /// The same errors as [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
-    /// Does these writes, in their order. Those that fail do not keep the others from being done.
+    /// Applies writes in order. A failed write does not prevent the others.
     ///
-    /// A store that is shared may override this, so that all of them are seen at once.
+    /// A shared store can override this, so that readers see all writes at once.
     ///
     /// # Errors
     ///
-    /// Which writes were done, and why the others were not.
+    /// Lists the writes that were applied and the errors of the others.
     fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -71,24 +70,24 @@ pub trait Store<K, T> {
         if causes.is_empty() { Ok(()) } else { Err(TransactionError { successful, total, causes }) }
     }
 
-    /// The newest state of each object, in no particular order.
+    /// Returns the newest state of each object, in no particular order.
     fn list(&self) -> Vec<T>;
 
-    /// The keys, in no particular order.
+    /// Returns all keys, in no particular order.
     fn list_keys(&self) -> Vec<K>;
 
-    /// What is held for the key of `object`.
+    /// Returns the entry with the key of `object`.
     ///
     /// # Errors
     ///
     /// Returns the error of the key function if the object has no key.
     fn get(&self, object: &T) -> Result<Option<Self::Entry>, KeyError>;
 
-    /// What is held for a key.
+    /// Returns the entry with the key.
     fn get_by_key(&self, key: &K) -> Option<Self::Entry>;
 }
 
-/// One write of several: see [`Store::transaction`]. The name is client-go's.
+/// A write of [`Store::transaction`]. The name is client-go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transaction<T> {
     /// [`Store::add`].
@@ -99,37 +98,37 @@ pub enum Transaction<T> {
     Delete(T),
 }
 
-/// A [`Store`] that finds objects by more than their key.
+/// A [`Store`] with indexes.
 pub trait Indexer<K, T>: Store<K, T> {
-    /// The objects that have `value` in the index `name`. None: there is no such index.
+    /// Returns the objects that have `value` in the index `name`, or `None` if there is no such index.
     fn by_index(&self, name: &str, value: &str) -> Option<Vec<T>>;
 
-    /// The keys of these, in order. None: there is no such index.
+    /// Returns the keys of the objects that have `value` in the index `name`, in order, or `None` if there is no such index.
     fn index_keys(&self, name: &str, value: &str) -> Option<Vec<K>>;
 
-    /// The values that the index `name` knows, in no particular order. None: there is no such index.
+    /// Returns all values in the index `name`, in no particular order, or `None` if there is no such index.
     fn index_values(&self, name: &str) -> Option<Vec<String>>;
 }
 
-/// Knows which keys there are.
+/// Lists keys.
 pub trait KeyLister<K> {
-    /// The keys, in any order.
+    /// Returns all keys, in any order.
     fn list_keys(&self) -> Vec<K>;
 }
 
-/// Knows the objects by key.
+/// Looks up objects by key.
 pub trait KeyGetter<K, T> {
-    /// The object of that key, if there is one.
+    /// Returns the object with the key, if there is one.
     ///
     /// # Errors
     ///
-    /// Any error that kept it from being looked up.
+    /// Returns an error if the lookup failed.
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError>;
 }
 
 /// Read access to the objects that the consumer of a queue knows.
 ///
-/// A store behind a lock is one, so that the consumer can keep it up to date while the queue looks at it:
+/// A store behind a lock implements this trait, so that the consumer can update it while the queue reads it:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -148,36 +147,36 @@ pub trait KeyGetter<K, T> {
 /// }
 /// fifo.replace(vec![2], "2")?;
 /// assert_eq!(fifo.pop().map(|popped| popped.key), Some(2));
-/// assert_eq!(fifo.pop().map(|popped| popped.key), Some(1)); // It is gone.
+/// assert_eq!(fifo.pop().map(|popped| popped.key), Some(1)); // 1 was deleted.
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Takes the lock for each call. So the consumer of a queue must not hold it while the queue is used: it brings its objects up to date
-/// and lets go of the lock.
+/// Takes the lock for each call. The consumer must not hold the lock while it calls the queue. It should update its objects and release
+/// the lock.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Takes the lock for each call, as [`KeyLister`] does.
+/// Takes the lock for each call. See the `Mutex` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
     }
 }
 
-/// Takes the lock to read for each call. So the consumer of a queue must not hold it to write while the queue is used.
+/// Takes a read lock for each call. The consumer must not hold a write lock while it calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Takes the lock to read for each call, as [`KeyLister`] does.
+/// Takes a read lock for each call. See the `RwLock` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

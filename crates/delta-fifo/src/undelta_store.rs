@@ -1,12 +1,13 @@
-//! A store that tells all it holds, each time it changes.
+//! A store that passes on all its objects after each change.
 
 use std::fmt;
 
 use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 
-/// A [`Store`] that hands over the list of all its objects after each change: client-go's `UndeltaStore`.
+/// A [`Store`] that passes the list of all its objects to a function after each change: client-go's `UndeltaStore`.
 ///
-/// It is for a consumer who wants no changes, but what there is. A list costs as much as there are objects, so it is for few of them.
+/// It is for consumers that need the current objects rather than changes. Each change costs time proportional to the number of objects, so
+/// use it for few objects.
 ///
 /// # Examples
 ///
@@ -15,11 +16,11 @@ use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
 ///
 /// use pintle_delta_fifo::{MemoryStore, Store, UndeltaStore};
 ///
-/// let (tell, told) = mpsc::channel();
-/// let mut store = UndeltaStore::new(MemoryStore::new(|name: &&'static str| Ok(*name)), move |all| _ = tell.send(all));
+/// let (lists, received) = mpsc::channel();
+/// let mut store = UndeltaStore::new(MemoryStore::new(|name: &&'static str| Ok(*name)), move |all| _ = lists.send(all));
 /// store.add("a")?;
 /// store.delete("a")?;
-/// assert_eq!(told.try_iter().collect::<Vec<_>>(), [vec!["a"], vec![]]);
+/// assert_eq!(received.try_iter().collect::<Vec<_>>(), [vec!["a"], vec![]]);
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct UndeltaStore<S, F> {
@@ -28,8 +29,8 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Calls `push` with all objects of `store`, in no particular order, after each change that succeeds, and after each
-    /// [transaction](Store::transaction) of which something did.
+    /// Calls `push` with all objects of `store`, in no particular order, after each successful change, and after each
+    /// [transaction](Store::transaction) with at least one successful write.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }
@@ -70,7 +71,7 @@ impl<K, T, S: Store<K, T>, F: FnMut(Vec<T>)> Store<K, T> for UndeltaStore<S, F> 
         result
     }
 
-    /// Nothing is told: nothing changes.
+    /// Does not call `push`, because nothing changes.
     fn resync(&mut self) -> Result<(), StoreError> {
         self.store.resync()
     }

@@ -1,4 +1,4 @@
-//! To wait in a task, or in a thread.
+//! Waiting in a task or in a thread.
 
 use std::fmt;
 use std::future::Future;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A wait: to be awaited by a task of whatever runtime, or [by a thread](Self::wait).
-#[must_use = "nothing happens before it is awaited, or waited for"]
+/// A wait. Await it in a task of any runtime, or [block a thread](Self::wait).
+#[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 
 impl<F: Future> Wait<F> {
@@ -16,14 +16,14 @@ impl<F: Future> Wait<F> {
         Self(future)
     }
 
-    /// Blocks the thread until then. It must not be called on a thread of a runtime.
+    /// Blocks the thread until the result is available. Do not call it on a runtime's thread.
     pub fn wait(self) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(self.0);
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
+                // If the thread was unparked after the poll, `park` returns immediately, so no wake-up is lost.
                 Poll::Pending => thread::park(),
             }
         }

@@ -91,9 +91,9 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transform = || self.transform.as_ref().map(|transform| transform(&mut decoded));
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
-        // Ask once here: the cache and the subscribers ask later, when a panic would affect other objects as well.
-        let asked = transformed.and_then(|_| catch(|| ask(&**decoded)).map_err(|panic| ("its Metadata", panic)));
-        match asked {
+        // The metadata is read once here: the cache and the subscribers read it later, when a panic would affect other objects as well.
+        let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
+        match probed {
             Ok(true) => Decoded::Object(decoded),
             Ok(false) => Decoded::undecodable(ObjectMeta::default(), "its name is empty".into()),
             Err((what, panic)) => self.panicked(what, panic, identity(object)),
@@ -108,7 +108,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 }
 
 /// Reads the metadata that identifies an object. Returns whether the object has a name.
-fn ask(object: &impl Object) -> bool {
+fn probe(object: &impl Object) -> bool {
     let (key, uid, resource_version) = (object.key(), object.uid(), object.resource_version());
     let is_named = !key.name().is_empty();
     std::hint::black_box((key, uid, resource_version));

@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn no_object_is_skimmed_wrongly() {
+    fn scan_fuzz_corpus_passes() {
         replay("scan", scan);
     }
 
     #[test]
-    fn no_recording_is_beyond_reading() {
+    fn recording_fuzz_corpus_passes() {
         replay("recording", recording);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Listening {
 }
 
 impl ErrorHandlers {
-    /// Adds a handler for good. Returns its number.
+    /// Adds a permanent handler. Returns its number.
     pub(crate) fn add(&self, handler: Arc<ErrorHandler>) -> u64 {
         let mut inner = self.lock();
         inner.added += 1;

@@ -18,7 +18,7 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 use tokio::time::Instant;
 
-use self::line::{Asked, Line, Record, Source};
+use self::line::{Line, Record, Requested, Source};
 pub use self::recording::{Recording, Replayed};
 use self::writer::Lines;
 
@@ -189,7 +189,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
-        let call = self.log.call(Record::List(self.log.asked(options.into(), self.namespace())));
+        let call = self.log.call(Record::List(self.log.request(options.into(), self.namespace())));
         let opened = self.log.opened(call, self.list_watch.list(options).await)?;
         let record = |part: &ListPart| match part {
             ListPart::Item(object) => Record::Item(object.clone()),
@@ -199,7 +199,7 @@ impl<L: ListWatch> ListWatch for Recorder<L> {
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
-        let call = self.log.call(Record::Watch(self.log.asked(options.into(), self.namespace())));
+        let call = self.log.call(Record::Watch(self.log.request(options.into(), self.namespace())));
         let opened = self.log.opened(call, self.list_watch.watch(options).await)?;
         Ok(Recorded { stream: opened, log: self.log.clone(), call, record: |event| Record::Event(event.clone()) })
     }
@@ -230,10 +230,10 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I> Stream for Recorded<S, I>
 }
 
 impl Log {
-    fn asked(&self, mut asked: Asked, namespace: Option<&str>) -> Asked {
+    fn request(&self, mut request: Requested, namespace: Option<&str>) -> Requested {
         let is_other = namespace != self.namespace.as_deref();
-        asked.namespace = is_other.then(|| namespace.unwrap_or_default().to_owned());
-        asked
+        request.namespace = is_other.then(|| namespace.unwrap_or_default().to_owned());
+        request
     }
 
     /// Records a new request and returns its number.

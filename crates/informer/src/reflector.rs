@@ -347,12 +347,12 @@ impl<T: Object> Reflector<T> {
 
     /// Delays the next action, because of `error` if there is one.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
-        let asked = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
+        let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
             let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
             self.trouble = Some((cause.clone(), since));
         }
-        let delay = self.delays.next(asked);
+        let delay = self.delays.next(retry_after);
         self.phase = Phase::Sleeping { then, until: now.checked_add(delay) };
         Step { error, ..Command::Sleep(delay).into() }
     }

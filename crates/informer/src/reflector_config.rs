@@ -44,8 +44,8 @@ pub struct ReflectorConfig {
     /// How long a streaming list may deliver no new object. After that, or when the timeout of its watch has passed, it
     /// counts as unfinished.
     pub streaming_list_idle_timeout: Duration,
-    /// How long a list may deliver nothing, neither an answer nor more of a page, and how long a watch request may be
-    /// unanswered. After that the connection counts as dead and the request as failed. The default is two minutes. This
+    /// How long a list may deliver no response and no further part of a page, and how long a watch request may be
+    /// unanswered. After that, the connection counts as dead and the request as failed. The default is two minutes. This
     /// is longer than the timeouts of this project's REST client, so it matters for other sources.
     pub list_idle_timeout: Duration,
     /// The minimum timeout of a watch. The reflector picks a timeout between this and twice as much. The default of 5

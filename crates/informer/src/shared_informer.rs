@@ -247,7 +247,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Errors
     ///
-    /// [`AddIndexError`] if the name is taken, or the function fails or panics on an object that is there.
+    /// [`AddIndexError`] if the name is taken, or the function fails or panics on an existing object.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -404,7 +404,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer for good. A running driver cleans up by itself.
+    /// Ends the informer permanently. A running driver cleans up by itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();

@@ -69,7 +69,7 @@ pub enum InformerState {
         /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
     },
-    /// The informer has ended for good.
+    /// The informer has ended permanently.
     Stopped {
         /// The reason.
         cause: StopCause,

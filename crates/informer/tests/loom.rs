@@ -1,5 +1,5 @@
-//! Commits of the store beside reads, in every interleaving with a few preemptions, in the memory model of the
-//! language:
+//! Concurrent commits and reads of the store, in every interleaving with a few preemptions, in Rust's memory
+//! model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-informer --test loom
@@ -97,7 +97,7 @@ fn snapshot_dropped_during_commit_leaves_nothing() {
 }
 
 #[test]
-fn a_step_of_several_writes_is_seen_whole() {
+fn transaction_is_visible_as_a_whole() {
     explore(|pods| {
         let first = put(pods, "a", 1);
         let writer = {

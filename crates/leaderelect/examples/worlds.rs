@@ -1,12 +1,12 @@
-//! Electors in simulated trouble, one world a seed: partitions and machines that are suspended, processes that are paused or die,
-//! requests that are lost, slow or repeated. How often does the work of two overlap?
+//! Simulates electors in adverse conditions, one world per seed: partitions, suspended machines, paused or killed processes, and lost, slow
+//! or repeated requests. Counts how often the work of two leaders overlaps.
 //!
 //! ```text
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! What runs is what is shipped; with `--client-go`, it is a model of client-go's elector. The last line is what it cost, in JSON.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that talks to its user")]
+//! It runs the real elector, or a model of client-go's elector with `--client-go`. The last line is the result in JSON.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
 use std::time::Instant;
@@ -15,8 +15,8 @@ use it::world::weather::{NIGHT, many, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The worlds of the tests.
-#[allow(dead_code, reason = "the tests use more of it")]
+/// The simulated worlds of the tests.
+#[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
     pub(crate) mod client_go;
@@ -47,28 +47,28 @@ impl Args {
     }
 }
 
-/// What has happened in some worlds.
+/// The results of several worlds.
 #[derive(Default)]
 struct Seen {
-    /// Worlds in which the permitted work of two overlapped.
+    /// Worlds in which the permitted work of two leaders overlapped.
     overlaps: usize,
-    /// Partitions and suspends in the others.
+    /// Partitions and suspends in the other worlds.
     cuts: usize,
     terms: usize,
-    /// Effects that slept with their machine, and went on while another one led.
+    /// Effects that slept during a suspend and resumed while another contender led.
     outlived: usize,
 }
 
 fn main() -> Result<(), String> {
     let args = Args::read()?;
-    let (client_go, whose) =
-        if args.client_go { (Share::All, "client-go's elector, as a model") } else { (Share::None, "ours") };
-    // Trouble for two minutes and calm for one, each world with partitions and suspends.
+    let (client_go, subject) =
+        if args.client_go { (Share::All, "a model of client-go's elector") } else { (Share::None, "pintle") };
+    // Two minutes of trouble and one of calm. Each world has partitions and suspends.
     let night = |seed: u64| Chaos { watches: seed.is_multiple_of(2), client_go, ..NIGHT };
-    // Two leaders are what is counted here, and any other broken rule ends the program.
+    // The program counts overlapping leaders. Any other broken rule ends it.
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
-        if !panic.payload().downcast_ref::<String>().is_some_and(|told| is_overlap(told)) {
+        if !panic.payload().downcast_ref::<String>().is_some_and(|message| is_overlap(message)) {
             usual(panic);
         }
     }));
@@ -76,13 +76,13 @@ fn main() -> Result<(), String> {
     let (first, seen) = many(args.worlds, |seed| one(night(seed), seed));
     let seen = seen.into_iter().fold(Seen::default(), Seen::and);
     let Seen { overlaps, cuts, terms, outlived } = seen;
-    println!("{whose}: {} worlds from seed {first}, {terms} terms, {cuts} partitions and suspends", args.worlds);
-    println!("the permitted work of two overlapped in {overlaps}");
+    println!("{subject}: {} worlds from seed {first}, {terms} terms, {cuts} partitions and suspends", args.worlds);
+    println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // The model of client-go's has none.
+    // The model of client-go has no effects.
     if !args.client_go {
-        println!("{outlived} effects slept with their machine, and went on while another one led");
+        println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();
     }
     let wall = begun.elapsed().as_nanos() as f64;
@@ -103,14 +103,14 @@ fn one(chaos: Chaos, seed: u64) -> Seen {
             let Tally { cuts, terms, outlived, .. } = tally;
             Seen { overlaps: 0, cuts, terms, outlived }
         }
-        Err(broken) if broken.downcast_ref::<String>().is_some_and(|told| is_overlap(told)) => {
+        Err(broken) if broken.downcast_ref::<String>().is_some_and(|message| is_overlap(message)) => {
             Seen { overlaps: 1, ..Seen::default() }
         }
         Err(broken) => resume_unwind(broken),
     }
 }
 
-/// The rule that was broken is that at most one leads.
-fn is_overlap(told: &str) -> bool {
-    told.starts_with("S1:")
+/// Returns whether the broken rule is that at most one contender leads.
+fn is_overlap(message: &str) -> bool {
+    message.starts_with("S1:")
 }

@@ -72,8 +72,8 @@ struct Read {
 struct AuditedTerm {
     began: Duration,
     /// Whether the finding was already reported for this term.
-    told_skew: bool,
-    told_invisible: bool,
+    skew_reported: bool,
+    invisible_reported: bool,
 }
 
 /// How many past terms are remembered, to detect one that resumes.
@@ -140,8 +140,8 @@ impl Audit {
             return Vec::new();
         };
         match &mut self.disagrees {
-            Some((version, told)) if *version == found.version => {
-                if std::mem::replace(told, true) {
+            Some((version, reported)) if *version == found.version => {
+                if std::mem::replace(reported, true) {
                     Vec::new()
                 } else {
                     vec![Finding::Disagree]
@@ -166,7 +166,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // Neither a renewal nor a change that candidates notice.
+            // Not a renewal, and not a change that candidates notice.
             state.repeated_as(found);
             return findings;
         }
@@ -227,11 +227,11 @@ impl Audit {
         let Some(term) = &mut self.term else { return };
         let second = |time: Option<MicroTime>| time.map(|time| time.0.as_second());
         let invisible = was.renew_time != is.renew_time && second(was.renew_time) == second(is.renew_time);
-        if invisible && !std::mem::replace(&mut term.told_invisible, true) {
+        if invisible && !std::mem::replace(&mut term.invisible_reported, true) {
             findings.push(Finding::Invisible { holder: holder() });
         }
         let seconds = second(is.renew_time).unwrap_or_else(|| now.wall.as_second()) - now.wall.as_second();
-        if seconds.abs() > SKEW && !std::mem::replace(&mut term.told_skew, true) {
+        if seconds.abs() > SKEW && !std::mem::replace(&mut term.skew_reported, true) {
             findings.push(Finding::Skewed { holder: holder(), seconds });
         }
     }

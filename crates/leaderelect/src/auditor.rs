@@ -11,7 +11,7 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::watching::{Told, follow};
+use crate::watching::{WatchMessage, follow};
 use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
 /// Observes a lock of any kind and reports leaders, gaps without a leader, and unsafe events. See [`Finding`]. It needs
@@ -23,10 +23,10 @@ use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Loc
 /// use pintle_leaderelect::{Lock, LockAuditor};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// /// Of a `ResourceLock`, say: any kind by its name.
+/// /// Works with a lock of any kind, for example a `ResourceLock`.
 /// async fn observe(lock: impl Lock, stop: &CancellationToken) {
 ///     let seen = LockAuditor::new(lock).run(stop, |finding| println!("{finding}")).await;
-///     println!("{} terms, and {} findings that are unsafe", seen.terms, seen.unsafe_findings);
+///     println!("{} terms, {} unsafe findings", seen.terms, seen.unsafe_findings);
 /// }
 /// ```
 pub struct LockAuditor<L> {
@@ -54,18 +54,18 @@ impl<L: Lock> LockAuditor<L> {
     /// # Cancel safety
     ///
     /// Dropping the future ends the audit without a summary.
-    pub async fn run(&self, stop: &CancellationToken, mut tell: impl FnMut(&Finding)) -> AuditSummary {
+    pub async fn run(&self, stop: &CancellationToken, mut report: impl FnMut(&Finding)) -> AuditSummary {
         let mut audit = Audit::new();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.observe(&mut audit, &mut tell) => {}
+            () = self.observe(&mut audit, &mut report) => {}
         }
         audit.summary()
     }
 
-    async fn observe(&self, audit: &mut Audit, tell: &mut impl FnMut(&Finding)) {
-        let (to_us, mut told) = mpsc::channel(8);
+    async fn observe(&self, audit: &mut Audit, report: &mut impl FnMut(&Finding)) {
+        let (to_us, mut messages) = mpsc::channel(8);
         let pauses =
             BackoffConfig { base: self.period, cap: self.period.saturating_mul(16), ..BackoffConfig::default() };
         let pauses = Backoff::new(pauses, fastrand::u64(..));
@@ -94,21 +94,21 @@ impl<L: Lock> LockAuditor<L> {
                         Vec::new()
                     }
                 };
-                findings.iter().for_each(&mut *tell);
+                findings.iter().for_each(&mut *report);
             }
             let findings = tokio::select! {
                 biased;
-                Some(told) = told.recv() => {
+                Some(message) = messages.recv() => {
                     let now = self.clocks.now();
-                    match told {
-                        Told::Up => Vec::new(),
-                        Told::Down => {
+                    match message {
+                        WatchMessage::Up => Vec::new(),
+                        WatchMessage::Down => {
                             audit.watch_is_down();
                             Vec::new()
                         }
-                        Told::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
-                        Told::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
-                        Told::Event(LockEvent::MaybeChanged) => {
+                        WatchMessage::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
+                        WatchMessage::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
+                        WatchMessage::Event(LockEvent::MaybeChanged) => {
                             audit.watch_is_down();
                             look_at = now.monotonic;
                             Vec::new()
@@ -118,7 +118,7 @@ impl<L: Lock> LockAuditor<L> {
                 () = &mut following => Vec::new(),
                 () = self.clocks.sleep_until(Deadline::monotonic(look_at)) => Vec::new(),
             };
-            findings.iter().for_each(&mut *tell);
+            findings.iter().for_each(&mut *report);
         }
     }
 

@@ -86,10 +86,10 @@ pub enum LeaderEventKind {
 
 impl fmt::Display for LeaderEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
+        let change = match self.kind {
             LeaderEventKind::BecameLeader => "became leader",
             LeaderEventKind::StoppedLeading => "stopped leading",
         };
-        write!(f, "{} {what}", self.identity)
+        write!(f, "{} {change}", self.identity)
     }
 }

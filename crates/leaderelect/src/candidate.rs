@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::watching::{Events, Told, follow, watch_one};
+use crate::watching::{Events, WatchMessage, follow, watch_one};
 use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
 /// The built-in strategy of Kubernetes: the lowest emulation version leads, then the lowest binary version, then the
@@ -152,14 +152,14 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.stand() => {}
+            () = self.participate() => {}
         }
     }
 
-    async fn stand(&self) {
+    async fn participate(&self) {
         let retries = BackoffConfig { base: Duration::from_millis(250), cap: POLL * 8, ..BackoffConfig::default() };
         let mut pauses = Backoff::new(retries, fastrand::u64(..));
-        let (to_us, mut told) = mpsc::channel(8);
+        let (to_us, mut messages) = mpsc::channel(8);
         let watches = Backoff::new(retries, fastrand::u64(..));
         let mut following = pin!(async {
             follow(&self.key, || self.watch(), self.clocks.clone(), watches, to_us).await;
@@ -190,15 +190,15 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
             }
             tokio::select! {
                 biased;
-                Some(told) = told.recv() => match told {
-                    Told::Up => watched = true,
-                    Told::Down => {
+                Some(message) = messages.recv() => match message {
+                    WatchMessage::Up => watched = true,
+                    WatchMessage::Down => {
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
                     // While requests fail, keep the pause that the server may have asked for.
-                    Told::Event(()) if !failing => look_at = Duration::ZERO,
-                    Told::Event(()) => {}
+                    WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
+                    WatchMessage::Event(()) => {}
                 },
                 () = &mut following => {}
                 () = self.clocks.sleep_until(Deadline::monotonic(look_at)) => {}
@@ -254,10 +254,10 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
 
     /// Watches for pings and for the deletion of the object.
     async fn watch(&self) -> Result<Option<Events<()>>, ApiError> {
-        let asks = |event: WatchEvent<LeaseCandidate>| match event {
+        let pings = |event: WatchEvent<LeaseCandidate>| match event {
             WatchEvent::Added(candidate) | WatchEvent::Modified(candidate) => candidate.spec.is_pinged().then_some(()),
             event => matches!(event, WatchEvent::Deleted(_)).then_some(()),
         };
-        watch_one(&self.api, &self.key, asks).await.map(Some)
+        watch_one(&self.api, &self.key, pings).await.map(Some)
     }
 }

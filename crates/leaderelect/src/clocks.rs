@@ -207,10 +207,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn boot_clock_matches_the_kernel_uptime() {
-        let told = || std::fs::read_to_string("/proc/uptime").unwrap();
-        let seconds = |told: String| told.split_whitespace().next().unwrap().parse::<f64>().unwrap();
-        let (before, read) = (seconds(told()), since_boot().unwrap().as_secs_f64());
+        let uptime = || std::fs::read_to_string("/proc/uptime").unwrap();
+        let seconds = |text: String| text.split_whitespace().next().unwrap().parse::<f64>().unwrap();
+        let (before, read) = (seconds(uptime()), since_boot().unwrap().as_secs_f64());
         // The kernel prints hundredths of a second.
-        assert!(before - 0.02 <= read && read <= seconds(told()) + 0.02, "{before} {read}");
+        assert!(before - 0.02 <= read && read <= seconds(uptime()) + 0.02, "{before} {read}");
     }
 }

@@ -54,8 +54,8 @@ pub struct LeaderElectionConfig {
     pub reuse_identity: bool,
     /// Whether a candidate waits for a lease duration after it finds a lock deleted or replaced that it has seen.
     /// Default: `true`. The holder may not have noticed, and works until `renew_deadline` after its last renewal was
-    /// sent, which was before the deletion. A candidate that never saw the lock does not wait. Nor does a former leader
-    /// that held the lock to its end.
+    /// sent, which was before the deletion. A candidate that never saw the lock does not wait, and a former leader that
+    /// held the lock to its end does not either.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader among [`Candidate`](crate::Candidate)s. Default: `false`. The
     /// candidate of this elector has the same `identity`. If `true`, the elector neither creates the lock nor takes it

@@ -137,11 +137,11 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// As for [`LeaderElector::run`].
+    /// The same as [`LeaderElector::run`].
     ///
     /// # Cancel safety
     ///
-    /// As for [`LeaderElector::run`].
+    /// The same as [`LeaderElector::run`].
     pub async fn run_once<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -205,8 +205,8 @@ impl<L: Lock> LeaderElector<L> {
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
-            let asked = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
-            let end = end_of_term(ended, &leadership, asked);
+            let requested = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
+            let end = end_of_term(ended, &leadership, requested);
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
@@ -217,8 +217,8 @@ impl<L: Lock> LeaderElector<L> {
                 self.unfinished = None;
             }
             closed.unwrap_or_else(|panic| resume_unwind(panic));
-            let (recorded, told) = term.report_end(&end);
-            if let Err(panic) = recorded.and(told) {
+            let (recorded, called) = term.report_end(&end);
+            if let Err(panic) = recorded.and(called) {
                 resume_unwind(panic);
             }
             last = Some(end);
@@ -229,7 +229,7 @@ impl<L: Lock> LeaderElector<L> {
             Ok(Err(panic)) => resume_unwind(panic),
             // No answer and no panic: the runtime is shutting down.
             Err(_) => {
-                if let Some(panic) = place.fell_over().await {
+                if let Some(panic) = place.panic_message().await {
                     resume_unwind(Box::new(panic));
                 }
             }
@@ -299,12 +299,12 @@ async fn meanwhile<F: Future>(
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
-    asked: Option<EndReason>,
+    requested: Option<EndReason>,
 ) -> TermEnd<T> {
     let (reason, work) = match ended {
         None => (EndReason::Dropped, None),
         Some(Ok(Err(lost))) => (lost.reason, None),
-        Some(Ok(Ok(output))) => (asked.unwrap_or(EndReason::Completed), Some(Ok(output))),
+        Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
     // Work can notice the end of its term before the guard does, and return because of it.
@@ -360,9 +360,9 @@ impl<T> Drop for OpenTerm<'_, T> {
         if !self.open {
             return;
         }
-        let (recorded, told) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
+        let (recorded, called) = self.report_end(&TermEnd { reason: EndReason::Dropped, work: None });
         // A panic in a drop could be the second one and abort the process.
-        if recorded.is_err() || told.is_err() {
+        if recorded.is_err() || called.is_err() {
             tracing::error!(lock = %self.event.key, "a callback panicked while handling the end of a dropped term");
         }
     }
@@ -378,21 +378,21 @@ mod tests {
 
     impl Drop for Falls {
         fn drop(&mut self) {
-            panic!("the work fell over")
+            panic!("the work panicked")
         }
     }
 
     /// A second panic during unwinding would abort the process.
     #[tokio::test]
     async fn work_panic_after_callback_panic_does_not_abort() {
-        let (tell, mut notices) = mpsc::unbounded_channel();
-        assert!(tell.send(Notice::NewLeader("other".into())).is_ok());
+        let (sender, mut notices) = mpsc::unbounded_channel();
+        assert!(sender.send(Notice::NewLeader("other".into())).is_ok());
         let work = async move {
             let _falls = Falls;
             pending::<()>().await
         };
-        let mut new_leader = |_: String| panic!("the callback fell over");
+        let mut new_leader = |_: String| panic!("the callback panicked");
         let ended = caught(meanwhile(work, &mut notices, &mut new_leader)).await;
-        assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"the work fell over"));
+        assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"the work panicked"));
     }
 }

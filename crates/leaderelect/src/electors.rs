@@ -120,11 +120,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
         let label_selector = LabelSelector::from_labels(common).map_err(InvalidConfig::Labels)?;
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
-        let (watched, what) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
+        let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
         let shell = Shell::start(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
             let open = || watch_all(&watched, &of_us, &selector, tap.clone());
-            follow(&what, open, clocks, pauses, to_us).await;
+            follow(&description, open, clocks, pauses, to_us).await;
         });
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })
     }
@@ -161,7 +161,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
     let field_selector = in_namespace(api, namespace);
     let options = WatchOptions { label_selector: label_selector.clone(), field_selector, ..WatchOptions::default() };
     let namespace = namespace.to_owned();
-    let tell = move |event: WatchEvent<Lease>| {
+    let convert = move |event: WatchEvent<Lease>| {
         let key = match &event {
             WatchEvent::Added(lease) | WatchEvent::Modified(lease) | WatchEvent::Deleted(lease) => lease.key(),
             _ => return None,
@@ -177,7 +177,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         };
         seen.map(|seen| (Some(key), seen))
     };
-    watch(api, options, tell).await.map(Some)
+    watch(api, options, convert).await.map(Some)
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaseGroup<A> {

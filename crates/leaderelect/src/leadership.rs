@@ -29,10 +29,10 @@ use crate::{Clocks, Deadline, EndReason, Term, Token};
 /// use pintle_leaderelect::{Leadership, LeadershipLost};
 /// use std::time::Duration;
 ///
-/// // What an elector runs for each term.
+/// // The elector runs this for each term.
 /// async fn work(leadership: Leadership) -> Result<(), LeadershipLost> {
 ///     while !leadership.is_cancelled() {
-///         // What was handed to another thread is not dropped with this work, so it has a permit.
+///         // Work on another thread is not dropped with this task, so it needs a permit.
 ///         let permit = leadership.permit()?;
 ///         std::thread::spawn(move || send_a_request(permit.remaining().min(Duration::from_secs(5))));
 ///         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -84,7 +84,7 @@ impl Leadership {
 
     /// Issues the right to perform one action. No other contender leads before the permit is dropped or has expired.
     ///
-    /// # Errors
+    /// The same as [`Leadership::check`]. It also fails once the work of the term has ended.
     ///
     /// As for [`Leadership::check`], and once the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {

@@ -17,7 +17,7 @@
 //!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 //!     let work = LeaderCallbacks::new(async |leadership| {
 //!         while !leadership.is_cancelled() {
-//!             // What only one replica may do. It is dropped, at whatever await it is, when the term is over.
+//!             // Work for only one replica. It is dropped at an await point when the term is over.
 //!             tokio::time::sleep(Duration::from_secs(1)).await;
 //!         }
 //!     });

@@ -37,12 +37,12 @@ use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, To
 /// }
 ///
 /// impl InMemory {
-///     /// Stores the record, if what is stored has the resourceVersion `base`.
+///     /// Stores the record if the stored object has the resourceVersion `base`.
 ///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<LockSnapshot<String>, ApiError> {
 ///         let mut stored = self.stored.lock().unwrap();
 ///         let found = stored.as_ref().map(|state| &state.version.resource_version);
 ///         if found != base {
-///             return Err(ApiError::from(Status::failure(409, Reason::Conflict, "it has changed")));
+///             return Err(ApiError::from(Status::failure(409, Reason::Conflict, "the object has changed")));
 ///         }
 ///         let next = found.map_or(1, |version| version.parse::<u64>().unwrap() + 1).to_string();
 ///         let version = Version { uid: "1".into(), resource_version: next.clone() };

@@ -45,7 +45,7 @@ use crate::term::{EndReason, Term};
 /// let now = SystemClocks::new().now();
 /// let mut machine = Machine::new(LeaderElectionConfig::default(), TimePrecision::Micros, now);
 ///
-/// // It looks, finds no lock, creates one, and leads.
+/// // The machine reads, finds no lock, creates one, and leads.
 /// let instructions = machine.step(Signal::Tick, now);
 /// assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]));
 /// let instructions = machine.step(Signal::Read(Ok(None)), now);
@@ -73,7 +73,7 @@ pub struct Machine {
     /// Whether the watch is reliable: it is open, and no read has shown a change that it had not reported.
     watching: bool,
     /// The newest state that the watch reported while this elector held the lock.
-    told: Option<LockState>,
+    last_hint: Option<LockState>,
     /// The free lock that the watch reported. It is taken in that version at `next_try`.
     vacancy: Option<LockState>,
     /// The request in flight.
@@ -128,7 +128,7 @@ struct Leading {
     /// The work ends in favor of another contender, so the lock must be released.
     gives_up: bool,
     /// A foreign lock that the watch reported and that no read has shown yet.
-    stranger: Option<Box<Observation>>,
+    foreign: Option<Box<Observation>>,
 }
 
 #[derive(Clone, Debug)]
@@ -225,7 +225,7 @@ impl Machine {
             stopping: false,
             watch_is_up: false,
             watching: false,
-            told: None,
+            last_hint: None,
             vacancy: None,
             sent: None,
             next_try: now.monotonic,
@@ -342,11 +342,12 @@ impl Machine {
             && self.is_overtaken(&sent, found.as_ref())
         {
             let pause = self.retries.next(None);
-            return self.look_within(pause, now);
+            return self.act_within(pause, now);
         }
         if let Ok(found) = &answer {
-            let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
-            if self.observed.as_ref().is_some_and(untold) {
+            let unreported =
+                |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
+            if self.observed.as_ref().is_some_and(unreported) {
                 // The read shows a change that the watch did not report.
                 self.watching = false;
             }
@@ -495,10 +496,10 @@ impl Machine {
     }
 
     fn lose(&mut self, reason: EndReason, now: Now, instructions: &mut Vec<Instruction>) {
-        let mut stranger = None;
+        let mut foreign = None;
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
             self.last_term = Some((leading.term.version.uid, leading.term.record));
-            stranger = leading.stranger;
+            foreign = leading.foreign;
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
@@ -508,7 +509,7 @@ impl Machine {
         }
         if reason == EndReason::Deleted {
             // A holder that came after the deletion, and may be gone again, still causes a wait.
-            self.observed = stranger.map(|stranger| *stranger);
+            self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
@@ -562,7 +563,7 @@ impl Machine {
     /// read, and the watch has reported that.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
-        for known in seen.into_iter().chain(&self.told) {
+        for known in seen.into_iter().chain(&self.last_hint) {
             if known.repeats(&found) && found.version.is_before(&known.version) == Some(true) {
                 found.version = known.version.clone();
             }

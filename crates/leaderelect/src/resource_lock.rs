@@ -120,7 +120,7 @@ where
     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
 {
-    /// The lock `name` in `namespace`. What is annotated is reached by what `annotated` makes of its resource.
+    /// Creates the lock `name` in `namespace`. `annotated` returns the API of the annotated resource, if the kind uses one.
     pub fn new(
         kind: LockKind,
         namespace: &str,
@@ -142,7 +142,7 @@ where
         }
     }
 
-    /// The same lock, whose electors report there: client-go's `EventRecorder` of a `ResourceLockConfig`.
+    /// Sets the observers for electors of this lock: client-go's `EventRecorder` of a `ResourceLockConfig`.
     pub fn observed_by(mut self, observers: Observers) -> Self {
         match &mut self {
             Self::Lease(lock) => lock.observers = observers,
@@ -159,9 +159,9 @@ where
 pub enum LockObject {
     /// The Lease.
     Lease(Lease),
-    /// What is annotated.
+    /// The annotated object.
     Annotated(DynamicObject),
-    /// What is annotated, and the Lease if it exists.
+    /// The annotated object, and the Lease if it exists.
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 

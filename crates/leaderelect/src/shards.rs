@@ -95,7 +95,7 @@ impl Default for ShardsConfig {
 /// {
 ///     let mut shards = Shards::start(leases, "kube-system", "website-controller", ShardsConfig::default())?;
 ///     let work = async |shard: Shard, leadership: Leadership| {
-///         // An informer of these sees the objects of the shard, and goes with the term.
+///         // An informer with this source sees only the objects of the shard.
 ///         let source = Sharded { source: pods.clone(), shard };
 ///         # drop(source);
 ///         leadership.cancelled().await;
@@ -167,11 +167,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     ///
     /// # Panics
     ///
-    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
     ///
     /// # Cancel safety
     ///
-    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    /// The same as [`LeaderElector::run`](crate::LeaderElector::run).
     pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
     where
         W: Fn(Shard, Leadership) -> Fut,

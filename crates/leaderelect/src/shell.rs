@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::caught::caught;
 use crate::lock::{Lock, LockEvent};
 use crate::machine::{Hint, Preference, Signal};
-use crate::watching::Told;
+use crate::watching::WatchMessage;
 use crate::{Clocks, Deadline};
 
 use contest::{Answer, Stepped};
@@ -33,11 +33,11 @@ pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
 /// A handle to the shell. Its task ends when the handle is dropped.
 pub(crate) struct Shell<L: Lock> {
-    /// Unbounded, since there are at most a few of a term.
+    /// Unbounded, because each term sends at most a few orders.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
     /// The panic that ended the task.
-    fell_over: watch::Receiver<Option<String>>,
+    panic_message: watch::Receiver<Option<String>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -46,7 +46,7 @@ enum Order<L: Lock> {
     WorkEnded(u64),
 }
 
-/// A contest in a shell, and what ends it.
+/// A contest in a shell, and the events that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
     /// When to step it, unless an event arrives earlier.
@@ -55,7 +55,7 @@ struct Seat<L: Lock> {
     waits: Option<Duration>,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// Its elector was dropped.
+    /// Cancelled when the elector is dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
@@ -72,7 +72,7 @@ impl<L: Lock> Shell<L> {
     /// contests if that is greater. `None` is for a single contest. `watch` reports events of the locks.
     pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
-        W: FnOnce(mpsc::Sender<Told<Seen<L::Object>>>) -> F,
+        W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
         let (orders, of_us) = mpsc::unbounded_channel();
@@ -92,14 +92,14 @@ impl<L: Lock> Shell<L> {
             watch_is_up: false,
         };
         let run = running.run(of_us, hints, watch(to_us));
-        let (told, fell_over) = watch::channel(None);
+        let (sender, panic_message) = watch::channel(None);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
-            // By the clocks, which are a user's. All contests end by it.
+            // The clocks are user code. Their panic ends all contests.
             if let Err(panic) = caught(run).await {
-                told.send_replace(Some(message(&*panic)));
+                sender.send_replace(Some(panic_text(&*panic)));
             }
         }));
-        Self { orders, joined: AtomicU64::new(0), fell_over, _task: task }
+        Self { orders, joined: AtomicU64::new(0), panic_message, _task: task }
     }
 
     /// Drives the contest until it has finished, and returns a receiver for the end or for a panic of its lock.
@@ -110,13 +110,13 @@ impl<L: Lock> Shell<L> {
         preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
-        // The multiples of the golden ratio, without their whole parts, lie evenly however many there are. The first is 1.
+        // The fractional parts of the multiples of the golden ratio are evenly distributed, however many there are. The first share is 1.
         contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, stop, preference, gone, ended };
-        // The task is gone only when the runtime is; then no answer comes.
+        // The task ends only with the runtime. Then no answer arrives.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
@@ -124,13 +124,13 @@ impl<L: Lock> Shell<L> {
 
 impl<L: Lock> Place<'_, L> {
     /// Returns the panic of the shell itself if no answer arrives. `None` if the runtime shuts down.
-    pub(crate) async fn fell_over(&self) -> Option<String> {
-        let mut told = self.shell.fell_over.clone();
-        let told = told.wait_for(Option::is_some).await.ok()?;
-        told.clone()
+    pub(crate) async fn panic_message(&self) -> Option<String> {
+        let mut message = self.shell.panic_message.clone();
+        let message = message.wait_for(Option::is_some).await.ok()?;
+        message.clone()
     }
 
-    /// The work of the term has ended.
+    /// Reports that the work of the term has ended.
     pub(crate) fn work_ended(&self) {
         let _ = self.shell.orders.send(Order::WorkEnded(self.id));
     }
@@ -153,7 +153,8 @@ struct Running<L: Lock> {
     sent: usize,
     /// The maximum number of contests since the queue was last empty.
     peak: usize,
-    /// The timer. It may fire before the first of `timers`, so that one which is put off again and again is not armed each time.
+    /// The timer. It may fire before the first of `timers`, so that a deadline that is extended repeatedly does not set the timer each
+    /// time.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -161,10 +162,10 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// After so many events the timers are looked at, however many more are there.
+/// The number of events after which the timers are checked.
 const EVENTS_A_TICK: u32 = 64;
 
-/// An event that will come, and to whom.
+/// A future event and the ID of its contest.
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 
 enum Event<O> {
@@ -178,7 +179,7 @@ impl<L: Lock> Running<L> {
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order<L>>,
-        mut hints: mpsc::Receiver<Told<Seen<L::Object>>>,
+        mut hints: mpsc::Receiver<WatchMessage<Seen<L::Object>>>,
         watch: impl Future<Output = ()>,
     ) {
         let mut watch = pin!(caught(watch));
@@ -195,16 +196,16 @@ impl<L: Lock> Running<L> {
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    Some(order) => self.handle_order(order),
                     None => return,
                 },
-                Some((id, event)) = self.events.next(), if !self.events.is_empty() => self.happened(id, event),
-                Some(told) = hints.recv() => self.told(told),
+                Some((id, event)) = self.events.next(), if !self.events.is_empty() => self.handle_event(id, event),
+                Some(message) = hints.recv() => self.handle_watch(message),
                 ended = &mut watch, if watched => {
                     watched = false;
                     if let Err(panic) = ended {
                         tracing::error!("the watch of an election panicked; polling from now on");
-                        self.told(Told::Down);
+                        self.handle_watch(WatchMessage::Down);
                         // A panic in the watch of a single contest belongs to its run. A shared watch belongs to no
                         // run.
                         if !self.is_shared && let Some(id) = self.seats.keys().next().copied() {
@@ -234,7 +235,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    fn obey(&mut self, order: Order<L>) {
+    fn handle_order(&mut self, order: Order<L>) {
         match order {
             Order::Join(id, seat) => {
                 let stop = seat.stop.clone();
@@ -262,7 +263,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    fn happened(&mut self, id: u64, event: Event<L::Object>) {
+    fn handle_event(&mut self, id: u64, event: Event<L::Object>) {
         match event {
             Event::Stop => {
                 if let Some(seat) = self.seats.get(&id) {
@@ -313,15 +314,15 @@ impl<L: Lock> Running<L> {
         });
     }
 
-    fn told(&mut self, told: Told<Seen<L::Object>>) {
+    fn handle_watch(&mut self, message: WatchMessage<Seen<L::Object>>) {
         let all = || self.seats.keys().copied().collect::<Vec<_>>();
-        match told {
-            Told::Up | Told::Down => {
-                self.watch_is_up = matches!(told, Told::Up);
+        match message {
+            WatchMessage::Up | WatchMessage::Down => {
+                self.watch_is_up = matches!(message, WatchMessage::Up);
                 let hint = if self.watch_is_up { Hint::Up } else { Hint::Down };
                 all().into_iter().for_each(|id| self.step(id, Signal::Watch(hint.clone())));
             }
-            Told::Event((key, event)) => {
+            WatchMessage::Event((key, event)) => {
                 let (hint, object) = contest::hint(event);
                 let concerned = match key {
                     Some(key) => {
@@ -437,7 +438,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends a contest by this panic.
+    /// Ends a contest with a panic.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));
@@ -446,7 +447,7 @@ impl<L: Lock> Running<L> {
 }
 
 /// Returns the message of a panic.
-fn message(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("the shell of the elections panicked").into()
 }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_a_number_has_no_token() {
+    fn version_without_a_number_has_no_token() {
         let version = |text: &str| Version { uid: "a".into(), resource_version: text.into() };
         assert_eq!(Token::of(&version("9")), Some("a/9".parse().unwrap()));
         assert_eq!(Token::of(&version("x9")), None);

@@ -17,7 +17,7 @@ use crate::lock::{LockEvent, LockSnapshot};
 use crate::{Clocks, Deadline};
 
 /// A message of a watcher.
-pub(crate) enum Told<E> {
+pub(crate) enum WatchMessage<E> {
     Up,
     Down,
     Event(E),
@@ -29,14 +29,14 @@ pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The timeout for opening a watch. After a timeout, the next attempt may use a better connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Watches `what` and reopens the watch with the given pauses, until there is nothing to watch or the receiver is
+/// Watches `watched` and reopens the watch with the given pauses, until there is nothing to watch or the receiver is
 /// dropped.
 pub(crate) async fn follow<E, F>(
-    what: impl fmt::Display,
+    watched: impl fmt::Display,
     open: impl Fn() -> F,
     clocks: Arc<dyn Clocks>,
     mut pauses: Backoff,
-    listener: mpsc::Sender<Told<E>>,
+    listener: mpsc::Sender<WatchMessage<E>>,
 ) where
     F: Future<Output = Result<Option<Events<E>>, ApiError>>,
 {
@@ -47,27 +47,27 @@ pub(crate) async fn follow<E, F>(
             opened = open() => opened,
             () = clocks.sleep_until(late) => Err(ApiError::timeout("no response before the timeout")),
         };
-        let asked = match opened {
+        let retry_after = match opened {
             Ok(None) => return,
             Ok(Some(mut events)) => {
-                let mut told = listener.send(Told::Up).await;
-                while told.is_ok()
+                let mut sent = listener.send(WatchMessage::Up).await;
+                while sent.is_ok()
                     && let Some(event) = poll_fn(|context| events.as_mut().poll_next(context)).await
                 {
                     pauses.reset();
-                    told = listener.send(Told::Event(event)).await;
+                    sent = listener.send(WatchMessage::Event(event)).await;
                 }
-                if told.is_err() || listener.send(Told::Down).await.is_err() {
+                if sent.is_err() || listener.send(WatchMessage::Down).await.is_err() {
                     return;
                 }
                 None
             }
             Err(error) => {
-                tracing::debug!(%what, %error, "cannot watch; polling instead");
+                tracing::debug!(%watched, %error, "cannot watch; polling instead");
                 error.retry_after
             }
         };
-        clocks.sleep_until(Deadline::after(clocks.now(), pauses.next(asked))).await;
+        clocks.sleep_until(Deadline::after(clocks.now(), pauses.next(retry_after))).await;
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn follow<E, F>(
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
-    tell: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
+    convert: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
 ) -> Result<Events<E>, ApiError>
 where
     W: ListWatch<Object = T>,
@@ -94,7 +94,7 @@ where
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
             if object.key() == key =>
         {
-            tell(event)
+            convert(event)
         }
         _ => None,
     })
@@ -105,7 +105,7 @@ where
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,
-    tell: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
+    convert: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
 ) -> Result<Events<E>, ApiError>
 where
     W: ListWatch<Object = T>,
@@ -113,7 +113,7 @@ where
     E: 'static,
 {
     let events = api.watch(&WatchOptions { allow_bookmarks: true, ..options }).await?;
-    Ok(Box::pin(Decoded { events, tell: Box::new(tell) }))
+    Ok(Box::pin(Decoded { events, convert: Box::new(convert) }))
 }
 
 /// Converts an object event to a lock event.
@@ -130,7 +130,7 @@ pub(crate) fn lock_event<T: Object>(
 
 struct Decoded<S, T, E> {
     events: S,
-    tell: Box<dyn Fn(WatchEvent<T>) -> Option<E> + Send>,
+    convert: Box<dyn Fn(WatchEvent<T>) -> Option<E> + Send>,
 }
 
 impl<S, T, E> Stream for Decoded<S, T, E>
@@ -145,8 +145,8 @@ where
             match ready!(Pin::new(&mut self.events).poll_next(context)) {
                 Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => return Poll::Ready(None),
                 Some(Ok(event)) => {
-                    if let Some(told) = event.decode::<T>().ok().and_then(&self.tell) {
-                        return Poll::Ready(Some(told));
+                    if let Some(converted) = event.decode::<T>().ok().and_then(&self.convert) {
+                        return Poll::Ready(Some(converted));
                     }
                 }
             }
@@ -154,10 +154,10 @@ where
     }
 }
 
-/// Maps the events with `tell`, and drops those for which it returns `None`.
+/// Maps the events with `convert`, and drops those for which it returns `None`.
 pub(crate) fn map<A: 'static, B: 'static>(
     events: Events<A>,
-    tell: impl Fn(A) -> Option<B> + Send + 'static,
+    convert: impl Fn(A) -> Option<B> + Send + 'static,
 ) -> Events<B> {
     struct Mapped<A, F>(Events<A>, F);
 
@@ -167,12 +167,12 @@ pub(crate) fn map<A: 'static, B: 'static>(
         fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<B>> {
             loop {
                 let Some(event) = ready!(self.0.as_mut().poll_next(context)) else { return Poll::Ready(None) };
-                if let Some(told) = (self.1)(event) {
-                    return Poll::Ready(Some(told));
+                if let Some(converted) = (self.1)(event) {
+                    return Poll::Ready(Some(converted));
                 }
             }
         }
     }
 
-    Box::pin(Mapped(events, Box::new(tell)))
+    Box::pin(Mapped(events, Box::new(convert)))
 }

@@ -1,6 +1,6 @@
 //! Label and field selectors: parsing, building, matching and printing.
 //!
-//! Client and server use the same parser. The grammar, the messages and the printed form are those of
+//! Client and server use the same parser. The grammar, the messages and the printed form match
 //! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
 //! - The printed form is canonical: selectors with the same requirements print the same text regardless of the input
@@ -27,7 +27,7 @@ pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
 /// The error for an invalid label or field selector.
 ///
-/// The message is the same as that of a Kubernetes API server.
+/// The message matches the message of a Kubernetes API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSelector {
     message: Box<str>,

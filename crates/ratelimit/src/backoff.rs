@@ -81,8 +81,8 @@ impl Backoff {
             self.steps -= 1;
             self.delay = scale(delay, self.config.factor).min(self.config.cap);
         }
-        let asked = retry_after.unwrap_or_default().min(self.config.longest_retry_after);
-        delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(asked)
+        let minimum = retry_after.unwrap_or_default().min(self.config.longest_retry_after);
+        delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
     /// Starts over, after a success.

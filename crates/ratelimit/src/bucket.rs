@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A token bucket: earns `qps` tokens a second up to `burst`, starts full.
+/// A token bucket that earns `qps` tokens per second, up to `burst`. It starts full.
 ///
 /// Integer arithmetic avoids drift, and it saturates, so no rate or pause overflows. A time before the latest time counts as the latest
 /// time.
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// let start = StdClock.now();
 /// let mut bucket = TokenBucket::new(10.0, 1, start);
 /// assert!(bucket.try_accept(start));
-/// assert!(!bucket.try_accept(start), "the burst is spent");
+/// assert!(!bucket.try_accept(start), "the burst is used up");
 /// assert_eq!(bucket.wait_for_one(start), Duration::from_millis(100));
 /// assert!(bucket.try_accept(start + Duration::from_millis(100)));
 /// ```
@@ -28,15 +28,15 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// Earned in a nanosecond, in [`ONE`]ths of a token. `None`: unlimited.
+    /// The tokens earned per nanosecond, as a multiple of `1 / ONE`. `None` if the rate is unlimited.
     per_nano: Option<i128>,
-    /// In [`ONE`]ths of a token, at most `burst`; below zero while tokens are reserved that are not earned yet.
+    /// The tokens, as a multiple of `1 / ONE`, at most `burst`. Negative if tokens are reserved that are not earned yet.
     level: i128,
-    /// When `level` was right. `None` before the first use: the bucket is full then.
+    /// The time of `level`. `None` before the first use, when the bucket is full.
     at: Option<Instant>,
 }
 
-/// The fixed point of a token: fine enough for a rate of one token in a million years, and the largest burst still fits.
+/// The fixed-point scale. It represents rates down to one token in a million years, and the largest burst still fits.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -50,7 +50,7 @@ impl TokenBucket {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Rounded up, so that a token is never late: 1/10 s at 10 a second is enough.
+            // Rounded up, so that a token is never late: at 10 per second, it is available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -58,17 +58,17 @@ impl TokenBucket {
         Self { qps, burst, per_nano, level: i128::from(burst) * ONE, at: None }
     }
 
-    /// The rate, as configured.
+    /// Returns the configured rate.
     pub fn qps(&self) -> f64 {
         self.qps
     }
 
-    /// The most tokens that can be saved up.
+    /// Returns the maximum number of tokens in the bucket.
     pub fn burst(&self) -> u32 {
         self.burst
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if one is available.
     pub fn try_accept(&mut self, now: Instant) -> bool {
         let accepted = self.wait_for_one(now).is_zero();
         if accepted {
@@ -99,7 +99,7 @@ impl TokenBucket {
         self.wait(0, now)
     }
 
-    /// Returns how many tokens there are, [`u32::MAX`] if the rate is unlimited. Takes nothing.
+    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. Takes nothing.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
@@ -113,7 +113,7 @@ impl TokenBucket {
         if wait == Duration::MAX { None } else { now.checked_add(wait) }
     }
 
-    /// Takes a token, whether it has been earned or not.
+    /// Takes a token, even if it is not earned yet.
     pub(crate) fn take(&mut self) {
         if self.per_nano.is_some() {
             self.level -= ONE;
@@ -129,7 +129,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Rounded up: after the wait the token is there.
+            // Rounded up, so that the token is available after the wait.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

@@ -38,7 +38,7 @@ pub struct ItemBackoff<K = String> {
 pub struct ItemBackoffConfig {
     /// The first backoff, even if it exceeds `cap`.
     pub base: Duration,
-    /// The longest of the others.
+    /// The maximum of all later backoffs.
     pub cap: Duration,
     /// The maximum jitter that is added to the next backoff, as a fraction of the current one. 0 by default. Values below 0 and NaN disable
     /// jitter.

@@ -32,7 +32,7 @@ impl Jitter {
     }
 }
 
-/// `duration * factor`, at most [`Duration::MAX`]. A negative factor or NaN counts as 0.
+/// Returns `duration * factor`, at most [`Duration::MAX`]. A negative factor or NaN counts as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

@@ -8,7 +8,7 @@
 //! let now = StdClock.now();
 //! let mut bucket = TokenBucket::new(1.0, 2, now);
 //! assert!(bucket.try_accept(now) && bucket.try_accept(now));
-//! assert!(!bucket.try_accept(now), "the burst is spent");
+//! assert!(!bucket.try_accept(now), "the burst is used up");
 //! ```
 //!
 //! # Main types

@@ -28,7 +28,7 @@ use crate::TokenBucket;
 /// use pintle_ratelimit::{Clock, ItemRateLimiter, KeepFailures, RateLimiter, StdClock};
 /// use std::time::{Duration, Instant};
 ///
-/// /// A second more with each failure.
+/// /// Adds a second with each failure.
 /// struct Linear;
 ///
 /// impl<K: ?Sized> RateLimiter<K> for Linear {
@@ -55,7 +55,7 @@ pub trait RateLimiter<K: ?Sized>: Send {
         let _ = item;
     }
 
-    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. False for a limiter that treats all items alike,
+    /// Returns whether [`charge`](RateLimiter::charge) counts as a requeue of the item. False for a limiter that treats all items equally,
     /// such as a bucket.
     fn counts_failures(&self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! The one door to locks and threads: std's, or shuttle's under `--cfg pintle_shuttle`.
+//! Locks and threads: of std, or of shuttle with `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -7,8 +7,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex without poison. A panic while it is held is in code of the caller's: the `Eq` or `Clone` of a key, a limiter, an
-/// order. What it concerns may be stuck then, but nothing else is: no other state is half-changed at such a call.
+/// A mutex that ignores poisoning. Only code of the caller can panic while it is locked. The state is consistent whenever such code is
+/// called.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

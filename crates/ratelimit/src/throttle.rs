@@ -59,7 +59,7 @@ struct Place(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// There will never be a token: the burst is 0, or it is spent and the rate is 0.
+    /// There will never be a token: the burst is 0, or it is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
@@ -139,7 +139,7 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// `None` if the timeout never ends.
+    /// Returns `None` if the timeout is too long to represent.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
@@ -227,7 +227,7 @@ impl<C: Clock> Turn<'_, C> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        // Wakers are cloned, called and dropped without the lock: that is an executor's code.
+        // Clone, call and drop wakers outside the lock, because this runs code of the executor.
         let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -391,7 +391,7 @@ mod tests {
     use crate::ManualClock;
 
     thread_local! {
-        /// Places that were compared, by this thread.
+        /// The number of comparisons of places in this thread.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -405,7 +405,7 @@ mod tests {
         let poll_all = |waiters: &mut Vec<Turn<'_, _>>| {
             waiters.iter_mut().for_each(|waiter| assert!(waiter.poll(Waker::noop()).is_err()));
         };
-        for (what, act) in [
+        for (name, act) in [
             ("comes", poll_all as fn(&mut Vec<Turn<'_, _>>)),
             ("waits", poll_all),
             ("goes from the front", |waiters| drop(waiters.drain(..WAITERS / 2))),
@@ -414,7 +414,7 @@ mod tests {
             COMPARED.set(0);
             act(&mut waiters);
             let each = COMPARED.get() / (WAITERS / 2);
-            assert!(each < 300, "{what}: {each} comparisons a waiter, of {WAITERS}");
+            assert!(each < 300, "{name}: {each} comparisons per waiter, with {WAITERS} waiters");
         }
     }
 }

@@ -318,7 +318,7 @@ impl RestClient {
         let has_login = config.exec.is_some() || config.oidc.is_some();
         if !has_tls && (has_secret || has_login) && !config.server.contains("://") {
             let why =
-                "without a scheme it would be http, and who asks would be sent in the open; write https:// before it";
+                "without a scheme the client would send the credentials unencrypted; write https:// before the host";
             return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
         }
         let header = |field, text: &str| {

@@ -74,7 +74,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         if !is_over && is_own {
             tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
         }
-        let why = if is_over { "reading it broke off, as the log may tell" } else { "reading it takes too long" };
+        let why = if is_over { "reading it panicked; the log may have details" } else { "reading it takes too long" };
         lock(&self.last).clone().ok_or(why)
     }
 
@@ -244,6 +244,6 @@ mod tests {
     async fn panicking_read_is_not_reported_as_a_timeout() {
         let reader: FileReader<u32> = FileReader::new("a file");
         let read = reader.read(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
-        assert!(read.unwrap_err().contains("broke off"), "{read:?}");
+        assert!(read.unwrap_err().contains("panicked"), "{read:?}");
     }
 }

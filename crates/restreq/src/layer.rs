@@ -22,7 +22,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A `tower` layer around the transport of a client. Use it to limit, trace or sign requests.
 ///
-/// The layer sees each attempt as it is sent, with its full URL, the credentials and all headers except connection-level
+/// The layer receives each attempt in the form in which it is sent: with its full URL, the credentials and all headers except connection-level
 /// headers. The client treats the layer's response as the server's response.
 ///
 /// - If the layer returns an error of the transport, directly or as the source of another error, the client reports the

@@ -27,7 +27,7 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// Whether lists at revision "0" ignore the limit.
     watch_cache: bool,
-    /// Fields that selectors may use, in addition to those of the kind.
+    /// Fields that selectors may use, in addition to the fields of the kind.
     selectable_fields: Vec<String>,
     /// Reads before this revision fail. The log is kept anyway, for open watches and for tests.
     compacted: u64,

@@ -1,29 +1,29 @@
-//! The queue's own timer, for as long as tasks wait.
+//! The queue's timer for waiting tasks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// What creates the sleeps of the alarm. `None`: the queue's clock, on any thread.
+/// Creates the sleeps of the alarm. `None` uses the queue's clock, on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's own timer. It rings when a delay ends, or when a notified task has not come in time.
+/// The queue's timer for waiting tasks. It rings when a delay ends, or when a notified task was not polled in time.
 ///
-/// The timer belongs to the queue and not to a waiting task, since a task may be left unpolled for long: in a `select!` whose other
-/// branch computes, or on a thread that computes. Its waker locks the queue and notifies whoever has to be notified by then.
+/// The timer belongs to the queue instead of a waiting task, because a task may not be polled for a long time: in a `select!` whose other
+/// branch computes, or on a thread that computes. Its waker locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// `None`: no task has waited yet, or the last source failed.
+    /// `None` if no task has waited yet, or if the last source failed.
     source: Option<Source>,
-    /// When it rings.
+    /// When the alarm rings.
     at: Option<u64>,
-    /// Tells the present sleep from earlier ones.
+    /// Distinguishes the current sleep from earlier ones.
     generation: u64,
     sleep: Option<Sleep>,
 }
 
-/// An alarm to be set when the lock is free.
+/// An alarm to set outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
@@ -35,18 +35,17 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// When it rings, if that is until `time`.
+    /// Returns the time of the alarm if it is not after `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Has later sleeps come from `source`: from the executor that polled a task last. Returns what it replaces, to be dropped without
-    /// the lock.
+    /// Sets the source of later sleeps: the executor that last polled a task. Returns the previous source, to be dropped outside the lock.
     pub(crate) fn set_source(&mut self, source: Source) -> Option<Source> {
         self.source.replace(source)
     }
 
-    /// Sets it to ring at `at` or before, or unsets it. Returns a sleep to be dropped without the lock, and what is to be armed then.
+    /// Plans to ring at `at` or earlier, or not at all. Returns a sleep to drop outside the lock, and the alarm to set then.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> (Option<Sleep>, Option<Arm>) {
         let is_early_enough = match (self.at, at) {
             (None, None) => true,
@@ -63,7 +62,7 @@ impl Alarm {
         (self.sleep.take(), arm)
     }
 
-    /// Keeps the sleep of an alarm that was armed, or gives it back if the alarm is another one by now.
+    /// Stores the sleep of an alarm that was set. Returns the sleep if the alarm has changed in the meantime.
     pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Option<Sleep> {
         if arm.generation != self.generation || self.at.is_none() {
             return Some(sleep);
@@ -71,13 +70,13 @@ impl Alarm {
         self.sleep.replace(sleep)
     }
 
-    /// It has rung, maybe too early. Returns the sleep, to be dropped without the lock.
+    /// Handles the ring of the alarm, which can be early. Returns the sleep, to be dropped outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.sleep.take()
     }
 
-    /// It cannot be set: its executor is gone, or its timer works on other threads only.
+    /// Handles an alarm that cannot be set, because its executor is gone or its timer works only on other threads.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Option<Source> {
         if arm.generation != self.generation {
             return None;

@@ -1,9 +1,9 @@
-//! A vector that grows without moving what is in it.
+//! A vector that grows without moving its elements.
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in pieces of bounded size, so that no step under the lock takes longer the more there is: growing one allocates one
-/// piece. A small one is as small as a [`Vec`].
+/// A vector in chunks of bounded size. Growth allocates at most one chunk, so that the time under the lock does not depend on the length.
+/// With few elements, it needs no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -33,7 +33,7 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Sees to it that there is something at `index`. Pieces that nothing has been asked of are left out.
+    /// Ensures that `index` exists. Chunks before it that were never accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {
@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Whatever is put there stays, and there is room only where something has been asked for.
+        /// Stored values are kept, and only chunks in use have memory.
         #[test]
         fn filled_values_stay(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
             let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());
@@ -96,14 +96,14 @@ mod tests {
                 }
             }
             for (at, chunk) in chunks.chunks.iter().enumerate() {
-                let asked = expected.range(at * CHUNK..(at + 1) * CHUNK).next_back();
-                prop_assert_eq!(chunk.len(), asked.map_or(0, |(last, _)| last % CHUNK + 1));
+                let last = expected.range(at * CHUNK..(at + 1) * CHUNK).next_back();
+                prop_assert_eq!(chunk.len(), last.map_or(0, |(at, _)| at % CHUNK + 1));
             }
         }
     }
 
     #[test]
-    fn full_chunks_never_move() {
+    fn growth_does_not_move_elements() {
         let mut chunks = Chunks::default();
         (0..CHUNK).for_each(|value| chunks.push(value));
         assert_eq!((chunks.len(), chunks.is_large()), (CHUNK, false));

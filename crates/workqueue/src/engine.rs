@@ -1,4 +1,4 @@
-//! The queue as a state machine: no lock, no task, no waiting. Whoever steps it brings the time.
+//! The state machine of the queue. It does not lock, spawn or wait. The caller passes the time.
 
 mod add;
 mod handout;
@@ -219,9 +219,9 @@ impl<K> Engine<K> {
     }
 
     /// Calls the observer. A metrics provider that panics is not called again.
-    fn observe(&mut self, tell: impl FnOnce(&mut Observer)) {
+    fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
-            && self.trash.catch(|| tell(observer)).is_none()
+            && self.trash.catch(|| update(observer)).is_none()
         {
             self.trash.rare().observer = self.observer.take();
         }

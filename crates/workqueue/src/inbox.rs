@@ -1,17 +1,18 @@
-//! Where steps go that find the queue locked and have nothing to wait for.
+//! The inbox for operations that find the queue locked.
 
 use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Steps that did not wait for the queue's lock. Whoever holds that next takes them first, so nobody can tell.
+/// Operations that did not wait for the queue's lock. The next thread that takes the lock applies them first, so callers cannot observe
+/// the delay.
 ///
-/// It is what makes producers and consumers that hit one queue at the same time fast: they would pull the queue's tables from
-/// processor to processor with each step. It is closed while somebody waits for a key or for the end of the queue, since who leaves a
-/// step here wakes nobody.
+/// The inbox makes concurrent producers and consumers fast: otherwise each operation would move the queue's tables from one processor's
+/// cache to another's. It is closed while a waiter waits for a key or for the end of a shutdown, because pushing to the inbox wakes no
+/// waiter.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether anything may be in it: saves a look.
+    /// Whether the inbox may have entries. Avoids taking the lock.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -22,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// A step that nobody waits for, and when it was made, if the queue wants to know that.
+/// A deferred operation. `at` is its time, if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -35,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// How many steps it holds: as many as whoever comes next may be asked to take.
+/// The capacity, which bounds the extra work of the next thread that takes the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -43,7 +44,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Leaves a step, or gives it back if the inbox is closed or full.
+    /// Pushes an operation, or returns it if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {
@@ -59,12 +60,12 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Exchanges what is there for an empty vector. To be called under the queue's lock, so that steps keep their order.
+    /// Swaps the entries with an empty vector. Must be called under the queue's lock, so that operations keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }
 
-    /// Opens or closes it, and takes what is there.
+    /// Opens or closes the inbox and takes the entries.
     pub(crate) fn set_open(&self, is_open: bool, late: &mut Vec<Late<K>>) {
         let mut inner = self.inner.lock();
         inner.is_open = is_open;

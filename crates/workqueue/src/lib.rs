@@ -80,7 +80,7 @@
 //! | `add` or done while the lock is contended | waits for the lock | if no worker is waiting, pushes to an inbox and returns. The next thread that takes the lock applies the inbox with the original timestamps | the queue's tables do not bounce between CPU caches | `late_add_is_not_observable` |
 //! | `AddAfter` | blocks while 1000 adds are buffered for the loop | waits only for the lock; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
 //! | The end of a delay | the loop queues the key | the next access to the queue or the key queues it; a waiting `get` queues it immediately. Its age and metrics start at the end of the delay | no background task. A plain add can be queued first in the meantime. Each access queues at most 16 due keys to bound its latency; [`WorkQueue::counts`] repeats until all are queued | `d1_simple_queue`, `due_keys_are_queued_in_small_batches` |
-//! | A rate-limited add that an earlier retry covers, or after shutdown | counts as a failure | not counted, unless [`RetryAccounting::Always`]. [`WorkItem::retry`] always counts, except after shutdown | an add that reports no new failure must not increase the backoff | `x6_collapsed_retry_counts_only_when_configured`, `a_failure_counts_beside_an_earlier_reminder` |
+//! | A rate-limited add that an earlier retry covers, or after shutdown | counts as a failure | not counted, unless [`RetryAccounting::Always`]. [`WorkItem::retry`] always counts, except after shutdown | an add that reports no new failure must not increase the backoff | `x6_collapsed_retry_counts_only_when_configured`, `failure_counts_despite_an_earlier_reminder` |
 //! | A woken worker that does not run | delays the key | after 1 ms, all waiting workers are woken | an executor can leave a task unpolled for a long time | `another_task_gets_the_key_after_a_millisecond` |
 //! | Many keys at once | one `Add` per key | [`WorkQueue::add_all`] | takes the lock less often | `add_all_keeps_order_and_deduplicates` |
 //! | A non-empty order that returns no key | `Pop` panics | `pop` is called again after the next change | an order can withhold keys | `withholding_order_is_polled_again_after_a_change` |
@@ -89,9 +89,9 @@
 //! | Delay arithmetic | floating point, overflow is undefined | saturating integers | | `l2_item_exponential_overflow` |
 //! | Gauges of unfinished work | updated every 500 ms, frozen at shutdown | computed when scraped, removed with the queue. Two queues with one name report the sum, and the age of the oldest key | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
 //! | Histograms | client-go: buckets; controller-runtime: also native histograms | the same buckets; no native histograms | `prometheus-client` does not support them | `c27a_cardinality_limit` |
-//! | Metrics provider | one per process, the first wins; series stay forever | one per queue; its series are removed with it | | `no_metrics_without_a_provider`, `a_queues_share_of_the_depth_leaves_with_it` |
+//! | Metrics provider | one per process, the first wins; series stay forever | one per queue; its series are removed with it | | `no_metrics_without_a_provider`, `dropped_queue_no_longer_counts_in_the_depth` |
 //! | A wait for a token that never arrives | sleeps for 292 years | returns an error immediately | no caller hangs | `t6_never_fake` |
-//! | A cancelled wait for a token | can leave a debt | leaves no debt | | `a_cancelled_wait_leaves_no_debt` |
+//! | A cancelled wait for a token | can leave a debt | leaves no debt | | `cancelled_wait_leaves_no_debt` |
 //! | A panic in `ParallelizeUntil` | kills the process | ends only that piece. The result lists panics and skipped pieces | | `x9_a_parallel_piece_that_panics_ends_alone` |
 //!
 //! `QueueConfig { order: Priority::strict(), pending_retry: Absorb, pending_reminder: Absorb, .. }` behaves like

@@ -1,4 +1,4 @@
-//! Calls of foreign code that must not keep each other from happening.
+//! Calls of user code that can panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,8 +7,8 @@ use std::thread;
 /// A panic that was caught.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Calls each of them, also if an earlier one panics. Returns the first panic.
-#[must_use = "a panic of foreign code is passed on, or dropped with a reason"]
+/// Makes all calls, even if one of them panics. Returns the first panic.
+#[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
     let mut first = None;
     for call in calls {
@@ -18,12 +18,12 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls it, and catches its panic. Works while the thread is unwinding too.
+/// Calls `call` and catches its panic. This also works while the thread is unwinding.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Goes on with a panic, unless the thread is unwinding already: a second panic would abort the process.
+/// Resumes a panic, unless the thread is already unwinding: a second panic would abort the process.
 pub(crate) fn pass_on(panic: Option<Panic>) {
     if let Some(panic) = panic
         && !thread::panicking()

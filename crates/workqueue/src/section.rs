@@ -1,4 +1,4 @@
-//! A step under the lock, and what comes after it.
+//! Critical sections of the queue's lock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,41 +14,39 @@ use crate::sync::MutexGuard;
 use crate::waiters::{Supply, Waiter, Waiters};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// What the lock is for.
+/// The state that the lock protects.
 pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// On their way from the inbox to the engine.
+    /// A buffer for operations that were taken from the inbox. Empty between sections.
     late: Vec<Late<K>>,
-    take_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
+    apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time that the clock told, for a step whose clock panics.
+    /// The latest time that was read from the clock: the fallback if the clock panics.
     latest: u64,
 }
 
-/// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
-/// without the lock.
+/// A critical section. Its drop, also during a panic, releases the lock, wakes waiters and then drops values outside the lock.
 pub(crate) struct Section<'a, K> {
-    /// `None` when it is over.
+    /// `None` after the lock was released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// It is the poll of a task that waits, so a panic of the timer is its own.
+    /// Whether this is the poll of a waiting task. Only then a panic of the timer propagates to the caller.
     pub(crate) is_poll: bool,
 }
 
-/// What a section has the queue do when the lock is free. Both return a panic of the user's code.
+/// Actions of a section that need the lock to be free. Each returns a panic of user code.
 pub(crate) trait Outside {
-    /// Sets the alarm.
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
-    /// Asks the provider of metrics for the gauge of a depth.
+    /// Registers the gauge of a depth with the metrics provider.
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
-/// Whom a section has to wake, and what to do about the alarm.
+/// The waiters to wake and the change to the alarm.
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
@@ -59,13 +57,13 @@ struct Settled {
 impl<K: Eq> State<K> {
     pub(crate) fn new(engine: Engine<K>) -> Self {
         let (waiters, drainers) = (Waiters::default(), Wakers::default());
-        let (late, take_late) = (Vec::new(), Engine::take_late);
-        Self { engine, waiters, drainers, late, take_late, is_inbox_open: true, latest: 0 }
+        let (late, apply_late) = (Vec::new(), Engine::apply_late);
+        Self { engine, waiters, drainers, late, apply_late, is_inbox_open: true, latest: 0 }
     }
 }
 
 impl<K> State<K> {
-    /// Takes the steps that are in the inbox, which may be opened or closed with it.
+    /// Applies the operations in the inbox. Opens or closes the inbox if `open` is given.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -76,19 +74,19 @@ impl<K> State<K> {
                 inbox.set_open(open, &mut late);
             }
         }
-        late.drain(..).for_each(|late| (self.take_late)(&mut self.engine, late, now));
+        late.drain(..).for_each(|late| (self.apply_late)(&mut self.engine, late, now));
         self.late = late;
     }
 
-    /// Whether nobody waits, so that there is nobody to be woken.
+    /// Returns whether no waiter has to be woken and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
-        // The inbox is open while nobody waits, or stays closed to the end.
+        // The inbox is open while no worker waits. After shutdown it stays closed.
         let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Finds out whom to wake, and when the alarm has to ring.
+    /// Determines the waiters to wake and the next time of the alarm.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -111,7 +109,7 @@ impl<K> State<K> {
     }
 }
 
-/// What few sections have to do without the lock. All of it is done, and the first panic is the answer.
+/// The rare actions outside the lock. Runs all of them and returns the first panic.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -124,14 +122,14 @@ impl Settled {
         let Self { wakes, old_sleep, arm } = self;
         let panic = wakes.wake();
         drop(old_sleep);
-        // Without a timer, all who wait come to bring theirs: the panic is theirs if it happens there too.
+        // If the alarm cannot be set, all waiting tasks are woken and poll with their own timers. A panic of such a timer propagates there.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer)
     }
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Takes first what is in the inbox.
+    /// Applies the inbox first.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -150,7 +148,7 @@ impl<'a, K> Section<'a, K> {
     pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
         match &mut self.state {
             Some(state) => (state, &self.now),
-            None => unreachable!("only the drop takes it"),
+            None => unreachable!("the lock is released only on drop"),
         }
     }
 
@@ -159,7 +157,7 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Lists one that found nothing. Returns the time until which a thread has to park, and what must be dropped without the lock.
+    /// Registers a waiter that found no key. Returns the time until which a thread has to park, and a timer to drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task(waker, source) => {
@@ -227,7 +225,7 @@ impl<K> Deref for Section<'_, K> {
     fn deref(&self) -> &State<K> {
         match &self.state {
             Some(state) => state,
-            None => unreachable!("only the drop takes it"),
+            None => unreachable!("the lock is released only on drop"),
         }
     }
 }

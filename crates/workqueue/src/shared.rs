@@ -1,4 +1,4 @@
-//! What all handles of a queue share, and the locked sections on it.
+//! The shared state of all handles of a queue.
 
 mod ring;
 
@@ -27,12 +27,12 @@ use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// What all handles and guards of a queue share.
+/// The shared state of all handles and guards of a queue.
 pub(crate) struct Shared<K, C> {
-    /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
+    /// Locked for one operation of the engine at a time, never while waking, waiting, or dropping a user's key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether anybody wants to know when a late step was made.
+    /// Whether operations in the inbox need a timestamp.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
@@ -41,22 +41,22 @@ pub(crate) struct Shared<K, C> {
     gauges: Option<Gauges>,
     /// Creates the sleeps of the alarm, once a task has waited.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
-    /// What the alarm wakes.
+    /// The waker of the alarm.
     ring: Waker,
 }
 
-/// How long a thread that finds the queue locked looks away, and how often before it sleeps.
+/// How many spins a thread makes on a contended lock between two attempts, and how many attempts it makes before it blocks.
 const PAUSES: usize = 256;
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
-/// How many keys one section adds.
+/// How many keys one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
 
-/// What a poll of a waiting `get` came to.
+/// The result of a poll of a waiting `get`.
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// Nothing yet. With a deadline, the caller has to see to it that it is polled then.
+    /// No key is available. With a deadline, the caller has to poll again then.
     Wait(Option<Instant>),
 }
 
@@ -100,8 +100,8 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Lets the others do a few steps with what is in their processor's cache before it takes its turn: some microseconds at a time,
-    /// which halve the time of eight workers on two processors.
+    /// Spins for some microseconds before it blocks. Meanwhile other threads run a few operations with the data in their processor's cache.
+    /// This halves the time of eight workers on two processors.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -118,32 +118,32 @@ impl<K, C: Clock> Shared<K, C> {
         Section::new(state, &self.inbox, Now::new(&self.clock, self.epoch), self)
     }
 
-    /// The time now, without the lock.
+    /// Returns the current time without taking the lock.
     fn now(&self) -> u64 {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
+    /// Returns a section in which every timer that was due at the call has fired. Releases the lock between batches.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
-        let asked = self.now();
+        let at_call = self.now();
         loop {
             let mut section = self.section();
             let (state, now) = section.parts();
-            let asked = now.at(asked);
-            if state.engine.fire_timers(&asked) {
+            let at_call = now.at(at_call);
+            if state.engine.fire_timers(&at_call) {
                 return section;
             }
         }
     }
 
-    /// Whether no key is queued. It fires no more timers than it takes to find one.
+    /// Returns whether no key is queued. Stops firing timers once it finds a queued key.
     pub(crate) fn is_empty(&self) -> bool {
-        let asked = self.now();
+        let at_call = self.now();
         loop {
             let mut section = self.section();
             let (state, now) = section.parts();
-            let asked = now.at(asked);
-            let is_caught_up = state.engine.counts().queued > 0 || state.engine.fire_timers(&asked);
+            let at_call = now.at(at_call);
+            let is_caught_up = state.engine.counts().queued > 0 || state.engine.fire_timers(&at_call);
             if is_caught_up || state.engine.counts().queued > 0 {
                 return state.engine.counts().queued == 0;
             }
@@ -164,14 +164,14 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// What is due by now is still queued.
+    /// Queues keys that are already due before the shutdown begins.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// The guard of `ticket` is gone. It does not wait for the lock if nobody waits for what comes of it.
+    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is listed, pushes to the inbox instead of waiting.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
         match self.state.try_lock() {
@@ -181,19 +181,19 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Gives back a step that could not be left in the inbox.
+    /// Pushes an operation to the inbox. Returns the operation if the inbox is closed or full.
     #[cold]
     fn leave(&self, step: LateStep<K>) -> Option<LateStep<K>> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The section reads the clock again, and lets the panic out at its end.
+            // The section reads the clock again and propagates the panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }
 
-    /// A waiting `get` is dropped.
+    /// Unregisters the waiter of a dropped `get`.
     pub(crate) fn leave_get(&self, waiter: WaiterId) {
         let waker = self.section().waiters.leave(waiter);
         drop(waker);
@@ -210,7 +210,7 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K: Hash, C> Shared<K, C> {
-    /// The bits of the hash that the table works with.
+    /// Returns the part of the hash that the table uses.
     pub(crate) fn hash(&self, key: &K) -> u32 {
         let hash = self.hasher.hash_one(key);
         (hash ^ (hash >> 32)) as u32
@@ -218,7 +218,7 @@ impl<K: Hash, C> Shared<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> Shared<K, C> {
-    /// Adds keys, as many in one section as it may take.
+    /// Adds keys in batches, one critical section per batch.
     pub(crate) fn add_all(&self, keys: impl IntoIterator<Item = K>) {
         let mut keys = keys.into_iter().map(|key| (self.hash(&key), Some(key)));
         loop {
@@ -234,7 +234,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         }
     }
 
-    /// A plain add, which does not wait for the lock if nobody waits for a key.
+    /// Adds a key. If the lock is contended and no waiter is listed, pushes to the inbox instead of waiting.
     #[inline]
     pub(crate) fn add(&self, key: K) {
         let hash = self.hash(&key);
@@ -250,7 +250,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
-    /// All records, in no particular order, a few at a time.
+    /// Returns the states of all keys, in no particular order. Copies a few at a time.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let mut states = Vec::new();
         let mut from = Some(0);
@@ -266,7 +266,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let mut handout = section.hand_out();
         let (state, now) = section.parts();
         if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // What was due by then, as much as one section may fire, was nothing to hand out.
+            // One section fires only some of the due timers, and none of them queued a key.
             drop(section);
             section = self.caught_up();
             handout = section.hand_out();
@@ -276,15 +276,16 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
             None => Err(TryGetError::Empty),
         };
-        // It may panic, and what is on its way out of a function by then is never dropped: the key would be in flight for ever.
+        // The end of the section can panic. A local variable is dropped then, but a return value that is already being moved out is not:
+        // the key would be in flight forever.
         drop(section);
         item
     }
 
-    /// One poll of a waiting `get`: `waiter` is what the last one left there. First it is done with `finished`.
+    /// Polls a waiting `get`. `waiter` is the registration of the previous poll. The key of `finished` is marked as done first.
     ///
-    /// If `waits` is code of an executor it runs without the lock, so a first poll that finds nothing takes two sections: one to look, and
-    /// one to wait.
+    /// `waits` runs outside the lock if it is the code of an executor. Therefore, a first poll of a task that finds no key takes the lock
+    /// twice: once to look for a key and once to register the waiter.
     pub(crate) fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -292,7 +293,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // One that has waited before leaves the list and comes back in one section.
+        // A later poll creates its waker in advance, so that one section suffices.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -313,7 +314,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
         }
         if handout.is_none() && section.is_inbox_open {
-            // From now on an add has to wake somebody.
+            // From now on, an add has to wake a waiter.
             section.set_inbox_open(false);
             handout = section.hand_out();
         }
@@ -327,7 +328,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
             (None, _) => Step::ShutDown,
         };
-        // As in `try_get`.
+        // See `try_get`.
         drop(section);
         drop((old, unused));
         step

@@ -1,4 +1,4 @@
-//! The one door to locks and threads: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
+//! Locks and threads: of std, of shuttle with `--cfg pintle_shuttle`, or of loom with `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;
@@ -16,8 +16,8 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex without poison. What panics while it is held is the caller's: the `Eq` or `Clone` of a key, a limiter, an order, a
-/// provider of metrics, a clock. The state is whole at each call of them.
+/// A mutex that ignores poisoning. Only user code panics while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an order, a
+/// metrics provider or a clock. The state is consistent whenever user code is called.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

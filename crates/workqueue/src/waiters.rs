@@ -1,4 +1,4 @@
-//! Those who wait for a key, and who of them is woken.
+//! The registered waiters, and which of them to wake.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -9,32 +9,32 @@ use std::thread::available_parallelism;
 use crate::alarm::{Alarm, Source};
 use crate::wakers::{WaiterId, Wakers, Wakes};
 
-/// Those who wait in `get`.
+/// The waiters of `get`.
 ///
-/// # How no wake-up is lost
+/// # Why no wake-up is lost
 ///
-/// A waiter is *listed* from the poll that found nothing until it is notified; then it is *notified* until its next poll, or its
-/// drop. [`settle`](Waiters::settle) runs at the end of every locked section while anyone is listed, and restores three invariants:
+/// A waiter is *listed* from a poll that finds no key until it is notified. Then it is *notified* until its next poll or its drop.
+/// [`settle`](Waiters::settle) runs at the end of each critical section in which a waiter is listed. It restores three invariants:
 ///
-/// 1. As many waiters are notified as there are keys to hand out, but no more than there are processors. Or nobody is listed.
-/// 2. A notified task that does not come within [`PATIENCE`] counts for nothing. If there still is a key then, all who are listed are
-///    notified: a single one could be held up as well.
-/// 3. If somebody is listed and there is no key, the time until the next one is kept: by a listed thread, the *timekeeper*, which parks
-///    until then, or by the queue's [`Alarm`] if only tasks are listed.
+/// 1. The number of notified waiters equals the number of available keys, but is at most the number of processors, unless no more waiter
+///    is listed.
+/// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available then, all listed waiters
+///    are notified, because a single one could also be held up.
+/// 3. If a waiter is listed and no key is available, the queue is accessed again at the next deadline: by a listed thread, the
+///    *timekeeper*, which parks until then, or by the [`Alarm`] if only tasks are listed.
 ///
-/// The section in which a notified waiter takes its key notifies the next, by 1. One that is dropped after being notified passes its
-/// wake-up on, by 1 as well; and when the timekeeper leaves, another thread or the alarm takes over, by 3. The alarm also rings when
-/// the time of 2 is over, so no other use of the queue is needed.
+/// When a notified waiter dequeues a key, its section notifies the next waiter (1). When a notified waiter is dropped, another waiter is
+/// notified (1). When the timekeeper leaves, another thread or the alarm replaces it (3). The alarm also rings at the end of the time in
+/// (2), so that no other access to the queue is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
-    /// The listed threads.
     threads: BTreeSet<WaiterId>,
-    /// Who was notified less than [`PATIENCE`] ago, and when; at most as many as there are processors.
+    /// The waiters that were notified less than [`PATIENCE`] ago, at most one per processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// The alarm failed, so each listed task has to come and bring its executor's timer.
-    has_lost_time: bool,
+    /// Whether the alarm failed. Then each listed task must be polled again to provide its executor's timer.
+    has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
 
@@ -45,22 +45,22 @@ struct Notified {
     is_task: bool,
 }
 
-/// One that waits for a key.
+/// How to wake a waiter.
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// With what creates sleeps where it was polled.
+    /// The source creates sleeps that work where the task was polled.
     Task(Waker, Source),
 }
 
-/// How long a notified waiter is given to come, in nanoseconds.
+/// How long a notified waiter may take until its next poll, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
-/// What there is to hand out.
+/// The available keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Supply {
-    /// How many keys can be handed out now.
+    /// How many keys can be dequeued now.
     pub(crate) available: usize,
-    /// When there may be more.
+    /// The next time at which more keys can become available.
     pub(crate) next: Option<u64>,
 }
 
@@ -69,20 +69,20 @@ impl Waiters {
         self.wakers.is_empty()
     }
 
-    /// A waiter is polled, or dropped: it is neither listed nor notified any more.
+    /// Removes a waiter that is polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
         self.forget(id);
         self.notified.retain(|notified| notified.id != id);
         self.wakers.leave(id)
     }
 
-    /// Lists a task that found nothing: in its old place, if it has one.
+    /// Lists a task that found no key. A task with an ID keeps its position.
     pub(crate) fn join_task(&mut self, id: Option<WaiterId>, waker: Waker) -> WaiterId {
         self.wakers.join(id, waker).0
     }
 
-    /// Lists a thread that found nothing: in its old place, if it has one. If the answer is true the thread is the timekeeper and has to
-    /// park until `next` at most.
+    /// Lists a thread that found no key. A thread with an ID keeps its position. If the result is true, the thread is the timekeeper and
+    /// must park until `next` at most.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, waker);
         self.threads.insert(id);
@@ -95,15 +95,15 @@ impl Waiters {
         }
     }
 
-    /// The alarm failed.
-    pub(crate) fn lose_time(&mut self) {
-        self.has_lost_time = true;
+    /// Handles a failure of the alarm.
+    pub(crate) fn on_alarm_failure(&mut self) {
+        self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants, but for the alarm. Returns when that has to ring.
+    /// Restores the invariants, except for the alarm. Returns the time at which the alarm has to ring.
     ///
-    /// An alarm that is set for a notified task stays when the task has come: another will soon be notified, and to set it anew for each
-    /// key costs more than to let it ring once a millisecond.
+    /// An alarm that is set for a notified task stays set after the task was polled. Another task will soon be notified, and setting the
+    /// alarm for each key costs more than letting it ring once a millisecond.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -114,7 +114,7 @@ impl Waiters {
         let is_due = supply.next.is_some_and(|next| next <= now);
         let wanted = (supply.available + usize::from(is_due)).min(processors());
         let is_held_up = self.drop_late(now) && wanted > 0;
-        if is_held_up || std::mem::take(&mut self.has_lost_time) {
+        if is_held_up || std::mem::take(&mut self.has_alarm_failed) {
             self.notify_all(wakes);
         }
         while self.notified.len() < wanted && self.notify_first(now, wakes) {}
@@ -134,13 +134,13 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Sees to it that somebody looks at `next`. Returns when that has to be the alarm.
+    /// Ensures that the queue is accessed at `next`. Returns `next` if the alarm has to do it.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
         };
         let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
-        // A notified thread parks anew when it has found nothing.
+        // A notified thread that finds no key parks until the next deadline.
         let is_coming = self.notified.iter().any(|notified| !notified.is_task);
         if !is_kept && !is_coming {
             self.notify(thread, now, wakes);
@@ -148,7 +148,7 @@ impl Waiters {
         None
     }
 
-    /// Forgets the notified waiters whose time is over. Returns whether a task was among them.
+    /// Forgets waiters that were notified more than [`PATIENCE`] ago. Returns whether one of them is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task && is_late(notified));
@@ -158,26 +158,26 @@ impl Waiters {
 
     fn notify(&mut self, id: WaiterId, now: u64, wakes: &mut Wakes) {
         if let Some(waker) = self.wakers.leave(id) {
-            self.has_notified(id, waker, now, wakes);
+            self.record_notified(id, waker, now, wakes);
         }
     }
 
     fn notify_first(&mut self, now: u64, wakes: &mut Wakes) -> bool {
         match self.wakers.pop_first() {
-            Some((id, waker)) => self.has_notified(id, waker, now, wakes),
+            Some((id, waker)) => self.record_notified(id, waker, now, wakes),
             None => return false,
         }
         true
     }
 
-    fn has_notified(&mut self, id: WaiterId, waker: Waker, at: u64, wakes: &mut Wakes) {
+    fn record_notified(&mut self, id: WaiterId, waker: Waker, at: u64, wakes: &mut Wakes) {
         let is_task = !self.threads.contains(&id);
         self.forget(id);
         self.notified.push(Notified { id, at, is_task });
         wakes.push(waker);
     }
 
-    /// A waiter is not listed any more.
+    /// Removes a waiter from the threads and as the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         self.threads.remove(&id);
         if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
@@ -186,7 +186,7 @@ impl Waiters {
     }
 }
 
-/// How many waiters are notified at a time: more could not run at once.
+/// The limit of notified waiters. More could not run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     match cfg!(any(pintle_loom, pintle_shuttle)) {

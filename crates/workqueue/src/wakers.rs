@@ -1,11 +1,11 @@
-//! Wakers that are kept under the lock, and called without it.
+//! Wakers, which are stored under the lock and called outside it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::panic::{Panic, call_all};
 
-/// Those who wait for something, in the order of their arrival.
+/// Registered waiters, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     listed: BTreeMap<WaiterId, Waker>,
@@ -15,7 +15,7 @@ pub(crate) struct Wakers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
-/// Wakers to be called when the lock is free. The first needs no allocation.
+/// Wakers to call outside the lock. The first one needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
@@ -27,7 +27,7 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Lists a waiter: in its old place, if it has one. The answer has its former waker, which must not be dropped under the lock.
+    /// Registers a waiter. A waiter with an ID keeps its position. Also returns its previous waker, to be dropped outside the lock.
     pub(crate) fn join(&mut self, id: Option<WaiterId>, waker: Waker) -> (WaiterId, Option<Waker>) {
         let id = id.unwrap_or_else(|| {
             self.next_id += 1;
@@ -40,7 +40,7 @@ impl Wakers {
         self.listed.remove(&id)
     }
 
-    /// Removes the waiter that came first.
+    /// Removes the first waiter.
     pub(crate) fn pop_first(&mut self) -> Option<(WaiterId, Waker)> {
         self.listed.pop_first()
     }
@@ -60,7 +60,7 @@ impl Wakes {
         }
     }
 
-    /// Calls all wakers, also if one panics. Must be called without the lock.
+    /// Calls all wakers, even if one panics. Returns the first panic. Must be called outside the lock.
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

@@ -1,11 +1,11 @@
-//! The inbox and the wake-ups in every interleaving that a few preemptions can bring about, in the memory model of the language:
+//! The inbox and the wake-ups in every interleaving with a few preemptions, in Rust's memory model:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! loom calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Time stands still here, or
-//! moves once, in [`Bell`]: what else has to do with it is in `shuttle`.
+//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. The time is constant here, or advances once, in
+//! [`Bell`]. The tests in `shuttle` cover everything else that depends on time.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -23,7 +23,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 type Queue = WorkQueue<usize, Still>;
 
-/// A clock that stands still. Whoever parks on it, parks until somebody wakes it.
+/// A clock whose time is constant. A parked thread waits until it is woken.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -42,7 +42,7 @@ impl Timer for Still {
     }
 }
 
-/// All runs with so many preemptions, unless `LOOM_MAX_PREEMPTIONS` says how many.
+/// Explores all runs with at most `preemptions` preemptions. `LOOM_MAX_PREEMPTIONS` overrides the number.
 fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
@@ -55,7 +55,7 @@ fn spawn<T: 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + 'static) -> J
     thread::spawn(move || run(queue))
 }
 
-/// Polls without a thread that could be woken.
+/// Polls with a waker that does nothing.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -70,7 +70,7 @@ fn new_waiter_applies_a_late_add() {
 }
 
 #[test]
-fn the_adds_of_two_are_taken() {
+fn keys_of_two_producers_are_dequeued() {
     explore(2, |queue| {
         let adders = [1, 2].map(|key| spawn(queue, move |queue| queue.add(key)));
         for _ in 0..2 {
@@ -80,7 +80,7 @@ fn the_adds_of_two_are_taken() {
     });
 }
 
-/// The first takes its key, and keeps it: its step wakes the second.
+/// The first waiter dequeues its key and keeps it. Its poll wakes the second waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -92,7 +92,7 @@ fn two_keys_wake_two_waiters() {
     });
 }
 
-/// It came first, so the add is told to it, while it is dropped.
+/// The add notifies the first waiter while that waiter is dropped.
 #[test]
 fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
@@ -106,7 +106,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// It was told of the first add, and is dropped while the second one comes. Both are taken.
+/// The first add notified this waiter, which is dropped during the second add. Both keys are dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -122,9 +122,9 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// What it has taken it is done with at once; then there has to be another one.
+/// The get finishes a key that it dequeues. Then another key is added.
 #[test]
-fn a_get_that_may_have_a_key_is_dropped() {
+fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
         let adder = spawn(queue, |queue| queue.add(1));
         let steady = spawn(queue, |queue| queue.blocking_get().is_some());
@@ -137,7 +137,7 @@ fn a_get_that_may_have_a_key_is_dropped() {
 }
 
 #[test]
-fn the_end_of_a_guard_ends_the_drain() {
+fn dropped_guard_ends_the_drain() {
     explore(4, |queue| {
         queue.add(1);
         let held = queue.try_get().unwrap();
@@ -148,7 +148,7 @@ fn the_end_of_a_guard_ends_the_drain() {
 }
 
 #[test]
-fn the_next_key_comes_though_its_add_was_left() {
+fn next_returns_a_key_from_a_late_add() {
     explore(4, |queue| {
         queue.add(1);
         let held = queue.try_get().unwrap();
@@ -160,7 +160,7 @@ fn the_next_key_comes_though_its_add_was_left() {
 }
 
 #[test]
-fn an_add_is_seen_by_what_comes_after_it() {
+fn finished_add_is_visible_to_later_calls() {
     explore(3, |queue| {
         let adder = spawn(queue, |queue| {
             queue.add(1);
@@ -184,7 +184,7 @@ fn waiters_observe_the_shutdown() {
 }
 
 #[test]
-fn a_shutdown_loses_no_add() {
+fn shutdown_processes_or_rejects_each_add() {
     explore(2, |queue| {
         let adders = [1, 2].map(|key| spawn(queue, move |queue| queue.add(key)));
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -195,7 +195,7 @@ fn a_shutdown_loses_no_add() {
     });
 }
 
-/// A clock that moves on by a minute, once, and wakes who sleeps on it then.
+/// A clock that advances by a minute, once, and then wakes its sleepers.
 #[derive(Clone)]
 struct Bell {
     epoch: Instant,
@@ -251,7 +251,7 @@ impl Wake for Unpark {
     }
 }
 
-/// A task with a thread of its own.
+/// Runs a task on its own thread.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
@@ -262,8 +262,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// A task that waits, is woken and never polled again, and one that is polled. `act` makes work for one of them; the bell rings.
-fn a_stuck_task_holds_up_nothing(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
+/// One waiting task is woken but never polled, and one is polled. `act` provides a key for one of them. Then the bell rings.
+fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(preemptions);
     let epoch = Instant::now();
@@ -286,13 +286,13 @@ fn a_stuck_task_holds_up_nothing(preemptions: usize, act: fn(&WorkQueue<usize, B
 
 #[test]
 fn key_is_dequeued_when_first_task_is_never_polled() {
-    a_stuck_task_holds_up_nothing(2, |queue| queue.add(1));
+    unpolled_task_delays_no_other(2, |queue| queue.add(1));
 }
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The first ring is the end of the delay, so the steady task has to be notified at once, or never: it is the second to be woken.
-    a_stuck_task_holds_up_nothing(2, |queue| {
+    // The first ring is the end of the delay. The steady task is second in line and must be woken by this ring.
+    unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);
     });

@@ -1,4 +1,4 @@
-//! What a queue costs in memory, and that it gives it back. One test, since the allocator counts for the whole process.
+//! The memory use of a queue, and that it is returned. A single test, because the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -27,11 +27,11 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // With how many bytes a queued key, and how many allocations of a cycle.
+    // The limit of bytes per queued key, and the number of allocations per cycle.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // A tenant that comes up has a lane, with a piece of a queue.
+        // A tenant that gets queued keys gets a lane with its own chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -39,18 +39,18 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) });
         let region = Region::new(ALLOCATOR);
 
-        // A burst of adds, of delays, and of retries.
+        // Bursts of adds, of delays and of retries.
         for key in 0..KEYS {
             queue.add(key);
         }
         let per_key = live(&region) as f64 / f64::from(KEYS);
-        assert!(per_key < most, "{name}: {per_key} bytes a queued key");
+        assert!(per_key < most, "{name}: {per_key} bytes per queued key");
         drain(&queue);
         for key in 0..KEYS {
             queue.add_after(key, Duration::from_nanos(u64::from(key) * 7919 % 1_000_000));
         }
         let per_key = live(&region) as f64 / f64::from(KEYS);
-        assert!(per_key < 96.0, "{name}: {per_key} bytes a delayed key");
+        assert!(per_key < 96.0, "{name}: {per_key} bytes per delayed key");
         clock.advance(Duration::from_secs(1));
         drain(&queue);
         for key in 0..KEYS {
@@ -58,9 +58,9 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         }
         clock.advance(Duration::from_secs(1));
         drain(&queue);
-        assert!(live(&region) < 200_000, "{name}: {} bytes are left", live(&region));
+        assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // An empty queue in use, once it has its first few places.
+        // An empty queue in use, after its first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -71,7 +71,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Adds that are taken back: alone, beside a key that stays, and each when the next one is there.
+        // Adds that are removed: alone, next to a key that stays, and with several removed keys at a time.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));
@@ -82,7 +82,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
                 }
             }
             let left = live(&region) - 500 * overlap as isize;
-            assert!(left < 20_000, "{name}: {left} bytes are left of adds that were taken back, {overlap} at a time");
+            assert!(left < 20_000, "{name}: {left} bytes remain after removed adds, {overlap} at a time");
             drain(&queue);
         }
     }

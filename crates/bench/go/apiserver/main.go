@@ -1,5 +1,5 @@
-// Command apiserver loads an API server by client-go, once, and prints one line of JSON: small writes, reads, lists and watchers, all over
-// TLS, in JSON or in protobuf. Both sides are this program; what differs is the server.
+// Command apiserver loads an API server with client-go once and prints one line of JSON: small writes, reads, lists and watchers, all over
+// TLS, in JSON or protobuf. Both sides use this program; only the server differs.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	})
 }
 
-// load does the same three times, each in a namespace of its own. What is told is of the first, but for the memory after all of them.
+// load runs the same requests three times, each in a new namespace. The figures are from the first run, the memory is after all runs.
 func load(how meter.Setting, media string) meter.Sample {
 	config, err := clientcmd.BuildConfigFromFlags("", how.Server)
 	must(err)
@@ -99,7 +99,7 @@ func once(config *rest.Config, client *kubernetes.Clientset, namespace string, h
 	must(client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
 }
 
-// watch hears all the changes, or the program ends. It has a client of its own, whose connection client-go shares with the others.
+// watch receives all changes, or the program fails. Each watch has its own client; client-go shares the connection between them.
 func watch(ctx context.Context, config *rest.Config, namespace string, changes int, ready func()) {
 	maps := kubernetes.NewForConfigOrDie(rest.CopyConfig(config)).CoreV1().ConfigMaps(namespace)
 	list, err := maps.List(ctx, metav1.ListOptions{Limit: 1})
@@ -115,7 +115,7 @@ func watch(ctx context.Context, config *rest.Config, namespace string, changes i
 	}
 }
 
-// each calls work with the numbers up to n, so many at once, and tells how many seconds that took.
+// each calls work with the numbers up to n, with limited concurrency, and returns the seconds that this took.
 func each(n, atOnce int, work func(int)) float64 {
 	var next atomic.Int64
 	start := time.Now()

@@ -20,7 +20,7 @@ func eventsTo(how meter.Setting, handlers int) meter.Sample {
 	return all
 }
 
-// round adds so many handlers to those of the rounds before, and then has n updates come.
+// round adds handlers to those of earlier rounds and then measures n updates.
 func round(how meter.Setting, informer cache.SharedIndexInformer, n, added, before int) meter.Sample {
 	n = how.Size(n)
 	handlers := make([]*counter, added)
@@ -50,7 +50,7 @@ func relist(how meter.Setting) meter.Sample {
 	until(handler.synced)
 	steady := meter.Resident()
 	var took time.Duration
-	// The heap is left as it is, as on the other sides.
+	// As on the other sides, no garbage is collected first.
 	sample := meter.MeasureOnly(func() meter.Tally {
 		server.expire(pods / 100)
 		took = handler.wait().Sub(server.listed())

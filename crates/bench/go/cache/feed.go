@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// feed is the load server, as the programs that are fed by it see it.
+// feed sends the control requests of the load server.
 type feed string
 
 type stats struct {
@@ -29,22 +29,22 @@ func (f feed) stats() (now stats) {
 	return now
 }
 
-// waitForWatch waits for the one watch of this program.
+// waitForWatch waits until the watch of this program is open.
 func (f feed) waitForWatch() {
 	for f.stats().Watches != 1 {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// events has it begin to send so many updates, after so many before, and returns when that was.
+// events makes the server send updates, after a number of earlier ones, and returns the time of the request.
 func (f feed) events(first, n int) time.Time {
 	begin := time.Now()
 	f.ask(fmt.Sprintf("/control/events?first=%d&n=%d", first, n))
 	return begin
 }
 
-// expire changes so many pods, and ends the watch as too old.
+// expire changes a number of pods and ends the watch with 410 Expired.
 func (f feed) expire(changed int) { f.ask(fmt.Sprintf("/control/expire?changed=%d", changed)) }
 
-// listed is when the last list was asked for.
+// listed returns the time of the last list request.
 func (f feed) listed() time.Time { return time.Unix(0, f.stats().Listed) }

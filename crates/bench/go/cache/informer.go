@@ -18,7 +18,7 @@ import (
 	"pintle.dev/bench/internal/meter"
 )
 
-// kept is a transform, or none.
+// kept is the transform of the informer; nil keeps all fields.
 type kept cache.TransformFunc
 
 var keepAll kept
@@ -64,7 +64,7 @@ func newInformer(how meter.Setting, kept kept, streaming bool) cache.SharedIndex
 	return informer
 }
 
-// counter is a handler that counts, and notes when it has been told so many updates.
+// counter is a handler that counts updates and notifies when it has received enough of them.
 type counter struct {
 	adds, updates atomic.Int64
 	wanted        int64
@@ -77,7 +77,7 @@ func count(informer cache.SharedIndexInformer, wanted int) *counter {
 	c.synced = must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.adds.Add(1) },
 		UpdateFunc: func(old, new any) {
-			// A list anew tells what has not changed as well.
+			// A re-list also delivers unchanged objects.
 			if old.(*v1.Pod).ResourceVersion == new.(*v1.Pod).ResourceVersion {
 				return
 			}
@@ -90,7 +90,7 @@ func count(informer cache.SharedIndexInformer, wanted int) *counter {
 	return c
 }
 
-// until looks each millisecond.
+// until checks the condition each millisecond.
 func until(is func() bool) {
 	for !is() {
 		time.Sleep(time.Millisecond)
@@ -102,7 +102,7 @@ func (c *counter) wait() time.Time {
 	return *c.done.Load()
 }
 
-// start starts an informer, and waits for its store and for a handler. It returns how long the store took.
+// start starts an informer and waits for its store and a handler. It returns the time until the store was complete.
 func start(informer cache.SharedIndexInformer, handler *counter) time.Duration {
 	begin := time.Now()
 	go informer.Run(make(chan struct{}))
@@ -112,7 +112,7 @@ func start(informer cache.SharedIndexInformer, handler *counter) time.Duration {
 	return synced
 }
 
-// settled is an informer from which works go on.
+// settled returns an informer whose store is complete and settled.
 func settled(how meter.Setting, kept kept) cache.SharedIndexInformer {
 	informer := newInformer(how, kept, false)
 	handler := must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{}))
@@ -150,7 +150,7 @@ func held(how meter.Setting) meter.Sample {
 	})
 	sample.Figures["bytes resident, nothing reclaimed"] = meter.Resident() - residentBefore
 	sample.Figures["bytes live"] = meter.Live() - liveBefore
-	if !informer.HasSynced() { // which keeps it
+	if !informer.HasSynced() { // keeps the informer alive
 		panic("it was not shut down")
 	}
 	return sample

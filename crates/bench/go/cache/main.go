@@ -1,5 +1,5 @@
-// Command cache does one work of the area `cache` on client-go, once, and prints one line of JSON. The Rust binaries `cache`,
-// `cache_fifo` and `cache_micro` of this crate do the same works on Pintle, and say there what each one is.
+// Command cache runs one workload of the area `cache` on client-go once and prints one line of JSON. The Rust binaries `cache`,
+// `cache_fifo` and `cache_micro` of this crate run the same workloads on Pintle; their source describes them.
 package main
 
 import "pintle.dev/bench/internal/meter"

@@ -30,7 +30,7 @@ func makePods(n int) []*v1.Pod {
 
 func node(i int) string { return fmt.Sprintf("node-%d", i%1000) }
 
-// copies are other objects of the same pods, each on the node that is told.
+// copies returns new objects of the same pods, on the given nodes.
 func copies(pods []*v1.Pod, node func(i int) string) []*v1.Pod {
 	others := make([]*v1.Pod, len(pods))
 	for i, pod := range pods {
@@ -85,7 +85,7 @@ func addThenPop(how meter.Setting, queue cache.Queue) meter.Sample {
 	return sample
 }
 
-// through has the queue as informers have it. For an update the store has all objects already.
+// through uses the queue as informers do. For an update, the store contains all objects before.
 func through(how meter.Setting, isUpdate bool) meter.Sample {
 	pods := makePods(how.Size(1_000_000))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -138,11 +138,11 @@ type indexer struct {
 	cache.Indexer
 	pods []*v1.Pod
 	keys []string
-	// order is a random one.
+	// order is random.
 	order []int
 }
 
-// newIndexer has two indexes, and no pods yet.
+// newIndexer returns an empty indexer with two indexes.
 func newIndexer(how meter.Setting) indexer {
 	pods := makePods(how.Size(100_000))
 	keys := make([]string, len(pods))

@@ -1,5 +1,5 @@
-// Command conformance is the day of a controller, by client-go: each step fails loudly, or the next one runs. The kubeconfig is that of
-// KUBECONFIG.
+// Command conformance runs a typical scenario of a controller with client-go. Each step must succeed before the next one starts. It uses
+// the kubeconfig in KUBECONFIG.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	must(err)
 	config.QPS = -1
-	// JSON, and protobuf where there is one.
+	// JSON, and protobuf where the type supports it.
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		day(config, media)
 	}
@@ -91,10 +91,10 @@ func day(config *rest.Config, media string) {
 		_, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
-	fmt.Println("ok  workloads, the end of a namespace by", media)
+	fmt.Println("ok  workloads, deletion of a namespace by", media)
 }
 
-// informer hears of what is there, and of a change and a deletion.
+// informer receives the existing objects, a change and a deletion.
 func informer(client kubernetes.Interface, namespace string) {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -125,7 +125,7 @@ func informer(client kubernetes.Interface, namespace string) {
 	fmt.Println("ok  informer, patch, conflict, delete")
 }
 
-// apply has two managers who want one field.
+// apply lets two managers set the same field.
 func apply(client kubernetes.Interface, namespace string) {
 	maps := client.CoreV1().ConfigMaps(namespace)
 	wish := func(value string) *corev1apply.ConfigMapApplyConfiguration {
@@ -141,7 +141,7 @@ func apply(client kubernetes.Interface, namespace string) {
 	fmt.Println("ok  server-side apply")
 }
 
-// definition makes a kind, an object of it, and one that its schema refuses.
+// definition creates a definition, an object of it, and an object that its schema rejects.
 func definition(config *rest.Config, namespace string) {
 	client := dynamic.NewForConfigOrDie(config)
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})

@@ -1,5 +1,5 @@
-// Command election does one work of the area `election` on client-go, once, and prints one line of JSON. The Rust binary `election` of
-// this crate does the same works on Pintle, and says there what each one is.
+// Command election runs one workload of the area `election` on client-go once and prints one line of JSON. The Rust binary `election` of
+// this crate runs the same workloads on Pintle; its source describes them.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	// Each lost race and each dead leader is a line of log.
+	// client-go logs a line for each lost race and each dead leader.
 	flags := flag.NewFlagSet("klog", flag.ExitOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
@@ -76,8 +76,8 @@ func crash(how meter.Setting) meter.Sample {
 	return sample
 }
 
-// vacancies are how long nobody leads when end ends the leader, in seconds, sorted: of so many leases beside each other, with two
-// standbys each, so many times each.
+// vacancies returns the sorted times without a leader, in seconds, after end has ended the leader. It runs several leases concurrently,
+// with two standbys each, and ends each leader several times.
 func vacancies(how meter.Setting, work string, leases, times int, end func(*contender)) (meter.Sample, []float64) {
 	var seconds []float64
 	sample := meter.Measure(func() meter.Tally {
@@ -102,7 +102,7 @@ func vacanciesOf(how meter.Setting, lease string, index, times int, end func(*co
 	}
 	leader := next(starts).number
 	for round := range times {
-		// Not always at the same place between two renewals, nor beside the others.
+		// Varies the offset to the renewals and between the leases.
 		time.Sleep(time.Duration(3000+(round*337+index*189)%2000) * time.Millisecond)
 		ended := time.Now()
 		end(contenders[leader])
@@ -142,7 +142,7 @@ func standbys(how meter.Setting) meter.Sample {
 	return sample
 }
 
-// many leads by a hundred leases, with one client for all: an elector each.
+// many measures one process that holds a hundred leases, with one client and one elector per lease.
 func many(how meter.Setting) meter.Sample {
 	const leases = 100
 	span := time.Duration(of(how, 20, 5)) * time.Second
@@ -168,7 +168,7 @@ func many(how meter.Setting) meter.Sample {
 	renewals := leases * span.Seconds() / 2
 	sample.Figures["requests a renewal"] = float64(all.requests.Load()-before) / renewals
 	sample.Figures["CPU us a renewal"] = sample.CPUNs / 1e3 / renewals
-	// Each request under way has some, so what is there at all times is what there is at the quietest.
+	// Each request in flight has goroutines, so the minimum is the number of permanent ones.
 	quietest := math.MaxInt
 	for range 100 {
 		time.Sleep(7 * time.Millisecond)
@@ -181,7 +181,7 @@ func many(how meter.Setting) meter.Sample {
 	return sample
 }
 
-// ownName is one that no other process has: what one leaves behind is no other's affair.
+// ownName returns a lease name that no other process uses.
 func ownName(of string) string { return fmt.Sprintf("%s-client-go-%d", of, os.Getpid()) }
 
 type start struct {
@@ -189,11 +189,11 @@ type start struct {
 	at     time.Time
 }
 
-// contender has a client of its own, as a process has.
+// contender has its own client, as a process has it.
 type contender struct {
 	stop     context.CancelFunc
 	requests atomic.Int64
-	// dead: its requests fail, as those of a process that is gone.
+	// dead makes all requests fail, as if the process had ended.
 	dead atomic.Bool
 }
 

@@ -44,13 +44,13 @@ func rateLimited(how meter.Setting, n, soon int, limiter workqueue.TypedRateLimi
 	})
 }
 
-// untilDone measures adds, n of them, while a worker waits for the keys, until it is done with so many as come soon.
+// untilDone measures adds, which adds n keys, until a waiting worker is done with the first keys, as many as soon says.
 func untilDone(q workqueue.TypedInterface[string], n, soon int, adds func()) meter.Sample {
-	told := make(chan struct{})
+	soonDone := make(chan struct{})
 	gets := meter.Begin(1, func(int) int {
 		for taken := 0; ; taken++ {
 			if taken == soon {
-				close(told)
+				close(soonDone)
 			}
 			key, shutdown := q.Get()
 			if shutdown {
@@ -64,7 +64,7 @@ func untilDone(q workqueue.TypedInterface[string], n, soon int, adds func()) met
 		start := time.Now()
 		adds()
 		adding = time.Since(start)
-		<-told
+		<-soonDone
 		return meter.Keys(n)
 	})
 	q.ShutDown()

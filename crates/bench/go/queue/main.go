@@ -1,10 +1,10 @@
-// Command queue does one work of the area `queue` on client-go, once, and prints one line of JSON. The Rust binary `queue` of this
-// crate does the same works on Pintle, and says there what each one is.
+// Command queue runs one workload of the area `queue` on client-go once and prints one line of JSON. The Rust binary `queue` of this
+// crate runs the same workloads on Pintle; its source describes them.
 package main
 
 import (
 	"k8s.io/client-go/util/workqueue"
-	// What named queues tell, as Kubernetes' own components have it.
+	// The metrics of named queues, as in Kubernetes' own components.
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
 	"pintle.dev/bench/internal/meter"
@@ -40,7 +40,7 @@ func newQueue(how meter.Setting) workqueue.TypedInterface[string] {
 	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: how.Name()})
 }
 
-// drain takes keys until the queue is shut down, and counts them.
+// drain takes keys until the queue is shut down and counts them.
 func drain(q workqueue.TypedInterface[string]) int {
 	for n := 0; ; n++ {
 		key, shutdown := q.Get()

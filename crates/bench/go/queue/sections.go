@@ -11,16 +11,16 @@ import (
 	"pintle.dev/bench/internal/meter"
 )
 
-// held is how many keys the other goroutine holds, to be done with them one by one.
+// held is the number of keys that the other goroutine holds and finishes one by one.
 const held = 100_000
 
-// due tells only what another goroutine sees: the delays of client-go end in a goroutine of its own, whichever call is timed.
+// due measures only the calls of another goroutine: the delays of client-go end in a separate goroutine, not in the timed calls.
 func due(how meter.Setting) meter.Sample {
 	n := how.Size(1_000_000)
 	keys := meter.Names(n + held)
 	q := newDelayingQueue(how)
 	hold(q, keys[n:])
-	// Delays cannot all end unseen here, so all end in one moment, when the adds are over.
+	// Delays cannot be held back here, so all end at the same time, after the adds.
 	at := time.Now().Add(3 * time.Second)
 	for _, key := range keys[:n] {
 		q.AddAfter(key, time.Until(at))
@@ -67,7 +67,7 @@ func takeAll(q workqueue.TypedInterface[string], n int) {
 	}
 }
 
-// beside measures work, while another goroutine is done with one of the keys that it holds and sleeps a little, in turn.
+// beside measures work while another goroutine repeatedly finishes one of its keys and sleeps.
 func beside(q workqueue.TypedInterface[string], holds []string, work func() meter.Tally) meter.Sample {
 	var over atomic.Bool
 	longest := make(chan time.Duration)

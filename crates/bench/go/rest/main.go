@@ -1,5 +1,5 @@
-// Command rest does one work of the area `rest` on client-go, once, and prints one line of JSON. The Rust binary `rest` of this crate does
-// the same works on Pintle, and says there what each one is.
+// Command rest runs one workload of the area `rest` on client-go once and prints one line of JSON. The Rust binary `rest` of this crate
+// runs the same workloads on Pintle; its source describes them.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	})
 }
 
-// protocol is how the server is spoken to.
+// protocol is the protocol between client and server.
 type protocol int
 
 const (

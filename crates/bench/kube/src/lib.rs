@@ -1,6 +1,6 @@
-//! The works of the area `cache` on kube-rs: its reflector, as a store of one's own, and its shared store, as several who listen.
+//! The workloads of the area `cache` on kube-rs. One handler uses the reflector and its store; several handlers use its shared store.
 //!
-//! `src/cache.rs` of pintle-bench says what each work is.
+//! `src/cache.rs` of pintle-bench describes the workloads.
 
 #[path = "../../src/rest/crates.rs"]
 mod crates;
@@ -30,7 +30,7 @@ use tokio::runtime::Runtime;
 use feed::Feed;
 use meter::{Sample, Tally, live, measure, peak, resident};
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -39,19 +39,19 @@ pub fn main() {
         [work, "--server", server, "--quick"] | [work, "--quick", "--server", server] => (work, server, true),
         _ => panic!("usage: cache WORK --server URL [--quick]"),
     };
-    let runtime = Runtime::new().expect("a runtime can be had");
-    let how = Setting { feed: Feed { server: server.to_owned() }, quick };
+    let runtime = Runtime::new().expect("cannot create a runtime");
+    let setting = Setting { feed: Feed { server: server.to_owned() }, quick };
     let sample = match work {
-        "sync" => how.sync(&runtime, false, watcher::Config::default()),
-        "sync-streaming" => how.sync(&runtime, false, watcher::Config::default().streaming_lists()),
-        "sync-stripped" => how.sync(&runtime, true, watcher::Config::default()),
-        "relist" => how.relist(&runtime),
-        "events" => how.events(&runtime, false),
-        "events-stripped" => how.events(&runtime, true),
-        "events-8" => how.events_to(&runtime, 8),
-        "events-64" => how.events_to(&runtime, 64),
-        "held" => how.held(&runtime),
-        _ => panic!("no work {work:?}"),
+        "sync" => setting.sync(&runtime, false, watcher::Config::default()),
+        "sync-streaming" => setting.sync(&runtime, false, watcher::Config::default().streaming_lists()),
+        "sync-stripped" => setting.sync(&runtime, true, watcher::Config::default()),
+        "relist" => setting.relist(&runtime),
+        "events" => setting.events(&runtime, false),
+        "events-stripped" => setting.events(&runtime, true),
+        "events-8" => setting.events_to(&runtime, 8),
+        "events-64" => setting.events_to(&runtime, 64),
+        "held" => setting.held(&runtime),
+        _ => panic!("unknown workload {work:?}"),
     };
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
 }
@@ -61,7 +61,7 @@ struct Setting {
     quick: bool,
 }
 
-/// What the one who polls the reflector has seen.
+/// The counts of the task that polls the reflector.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -69,7 +69,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// How long until so many have been seen, looking each millisecond.
+    /// Checks the count each millisecond and returns the time at which it has reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -90,7 +90,7 @@ impl Setting {
     fn api(&self) -> Api<Pod> {
         let mut config = Config::new(self.feed.server.parse().expect("the server has an address"));
         config.read_timeout = None;
-        Api::all(Client::try_from(config).expect("a client can be made"))
+        Api::all(Client::try_from(config).expect("cannot create a client"))
     }
 
     fn sync(&self, runtime: &Runtime, strip: bool, config: watcher::Config) -> Sample {
@@ -108,7 +108,7 @@ impl Setting {
         sample.with("s until synced", synced.as_secs_f64())
     }
 
-    /// Goes on from a store that is whole and settled.
+    /// Starts a reflector and returns when its store is complete and settled.
     fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
         let _in_runtime = runtime.enter();
         let (store, counts) = start(self.api(), strip, watcher::Config::default());
@@ -125,18 +125,18 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler is a subscriber of a shared reflector, whose own stream only has to be polled. They cannot come later than the
-    /// reflector, so there is no round with one of them before.
+    /// Each handler is a subscriber of a shared reflector, whose own stream only has to be polled. Handlers cannot subscribe after the
+    /// start of the reflector, so there is no first round with a single handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
         let handlers: Vec<Arc<Counts>> = (0..handlers)
             .map(|_| {
                 let counts = Arc::new(Counts::default());
-                let (told, mut pods) = (counts.clone(), writer.subscribe().expect("the store is shared"));
+                let (shared, mut pods) = (counts.clone(), writer.subscribe().expect("the store is shared"));
                 tokio::spawn(async move {
                     while pods.next().await.is_some() {
-                        told.updates.fetch_add(1, Ordering::AcqRel);
+                        shared.updates.fetch_add(1, Ordering::AcqRel);
                     }
                 });
                 counts
@@ -155,13 +155,13 @@ impl Setting {
 
     fn round(&self, runtime: &Runtime, n: usize, handlers: &[Arc<Counts>]) -> Sample {
         let n = self.size(n);
-        let told: Vec<usize> = handlers.iter().map(|counts| counts.updates.load(Ordering::Acquire)).collect();
+        let before: Vec<usize> = handlers.iter().map(|counts| counts.updates.load(Ordering::Acquire)).collect();
         let mut took = Duration::ZERO;
         let sample = measure(|| {
             let begin = self.feed.events(0, n);
             runtime.block_on(async {
-                for (counts, told) in handlers.iter().zip(told) {
-                    took = took.max(Counts::wait(&counts.updates, told + n).await - begin);
+                for (counts, before) in handlers.iter().zip(before) {
+                    took = took.max(Counts::wait(&counts.updates, before + n).await - begin);
                 }
             });
             Tally::operations(n)
@@ -198,11 +198,11 @@ impl Setting {
     }
 }
 
-/// Runs a reflector in a task of its own, which counts.
+/// Runs a reflector in its own task, which counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());
-    let told = counts.clone();
+    let shared = counts.clone();
     tokio::spawn(async move {
         let pods = watch(api, config).default_backoff().modify(move |pod| {
             if strip {
@@ -213,9 +213,9 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
         let mut events = std::pin::pin!(reflector::reflector(writer, pods));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Apply(_)) => told.updates.fetch_add(1, Ordering::AcqRel),
-                Ok(Event::InitDone) => told.lists.fetch_add(1, Ordering::AcqRel),
-                // Such as that the watch is too old: it lists anew.
+                Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
+                Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
+                // For example 410 Expired: the watcher lists again.
                 Ok(_) | Err(_) => 0,
             };
         }

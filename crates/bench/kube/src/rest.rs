@@ -1,4 +1,4 @@
-//! The works of the area `rest` on kube-rs. `src/rest.rs` of pintle-bench says what each work is.
+//! The workloads of the area `rest` on kube-rs. `src/rest.rs` of pintle-bench describes the workloads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Does the work that the command line names.
+/// Runs the workload that the command line names.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -28,19 +28,19 @@ pub fn main() {
         [work, "--server", server, "--quick"] => (work, server, true),
         _ => panic!("usage: rest WORK --server KUBECONFIG [--quick]"),
     };
-    let runtime = Runtime::new().expect("a runtime can be had");
+    let runtime = Runtime::new().expect("cannot create a runtime");
     let _in_runtime = runtime.enter();
-    let how = Setting { runtime: &runtime, server, quick };
+    let setting = Setting { runtime: &runtime, server, quick };
     let sample = match work {
-        "get-1" => how.get(1, "plain"),
-        "get-16" => how.get(16, "plain"),
-        "get-16-tls" => how.get(16, "tls"),
-        "get-64" => how.get(64, "plain"),
-        "get-64-tls" => how.get(64, "tls"),
-        "watches" => how.watches(),
-        "list" => how.list(),
+        "get-1" => setting.get(1, "plain"),
+        "get-16" => setting.get(16, "plain"),
+        "get-16-tls" => setting.get(16, "tls"),
+        "get-64" => setting.get(64, "plain"),
+        "get-64-tls" => setting.get(64, "tls"),
+        "watches" => setting.watches(),
+        "list" => setting.list(),
         "crates" => crates(&["kube-client"]),
-        _ => panic!("no work {work:?}"),
+        _ => panic!("unknown workload {work:?}"),
     };
     println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
 }
@@ -53,12 +53,12 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     fn client(&self, context: &str) -> Client {
-        let kubeconfig = Kubeconfig::read_from(Path::new(self.server)).expect("the kubeconfig of the server");
+        let kubeconfig = Kubeconfig::read_from(Path::new(self.server)).expect("cannot read the kubeconfig");
         let options = KubeConfigOptions { context: Some(context.into()), ..KubeConfigOptions::default() };
         let config = self.runtime.block_on(Config::from_custom_kubeconfig(kubeconfig, &options));
-        let mut config = config.expect("a context");
+        let mut config = config.expect("the kubeconfig has the context");
         config.read_timeout = None;
-        Client::try_from(config).expect("a client can be made")
+        Client::try_from(config).expect("cannot create a client")
     }
 
     fn span(&self, full: Duration) -> Duration {
@@ -68,11 +68,11 @@ impl Setting<'_> {
     fn get(&self, at_once: usize, context: &str) -> Sample {
         let api: Api<ConfigMap> = Api::namespaced(self.client(context), "default");
         let (is_measured, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let completed = Arc::new(AtomicUsize::new(0));
         let times = Stopwatch::default();
         let mut tasks = JoinSet::new();
         for _ in 0..at_once {
-            let (is_measured, is_over, asked) = (is_measured.clone(), is_over.clone(), asked.clone());
+            let (is_measured, is_over, completed) = (is_measured.clone(), is_over.clone(), completed.clone());
             let (api, mut times) = (api.clone(), times.clone());
             tasks.spawn(async move {
                 while !is_over.load(Ordering::Relaxed) {
@@ -80,7 +80,7 @@ impl Setting<'_> {
                     let map = api.get("small").await.expect("the server answers");
                     assert!(map.data.is_some_and(|data| data["key"] == "value"));
                     if is_measured.load(Ordering::Relaxed) {
-                        asked.fetch_add(1, Ordering::Relaxed);
+                        completed.fetch_add(1, Ordering::Relaxed);
                         times.note(begin.elapsed());
                     }
                 }
@@ -90,7 +90,7 @@ impl Setting<'_> {
         let sample = measure(|| {
             is_measured.store(true, Ordering::Relaxed);
             self.runtime.block_on(sleep(self.span(Duration::from_secs(3))));
-            Tally::operations(asked.load(Ordering::Relaxed))
+            Tally::operations(completed.load(Ordering::Relaxed))
         });
         is_over.store(true, Ordering::Relaxed);
         self.runtime.block_on(tasks.join_all());
@@ -109,7 +109,7 @@ impl Setting<'_> {
                 let watch = api.watch(&WatchParams::default(), "0").await.expect("the server answers");
                 let mut watch = std::pin::pin!(watch);
                 opened.fetch_add(1, Ordering::Relaxed);
-                while let Some(event) = watch.try_next().await.expect("the watch goes on") {
+                while let Some(event) = watch.try_next().await.expect("the watch continues") {
                     let WatchEvent::Modified(map) = event else { panic!("{event:?}") };
                     assert!(map.data.is_some_and(|data| data["key"] == "value"));
                     events.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Setting<'_> {
 
     fn list(&self) -> Sample {
         let client = Client::try_from(Config::new(self.server.parse().expect("the server has an address")));
-        let pods: Api<Pod> = Api::all(client.expect("a client can be made"));
+        let pods: Api<Pod> = Api::all(client.expect("cannot create a client"));
         let read = |limit| {
             let params = ListParams { limit, ..ListParams::default() };
             let pods = self.runtime.block_on(pods.list(&params)).expect("the server answers");

@@ -1,4 +1,4 @@
-//! What a write costs beside watchers that it does not concern.
+//! The cost of a write while watchers of other namespaces are connected.
 
 use std::time::Instant;
 
@@ -8,14 +8,14 @@ use super::{Setting, config_map, make_maps, make_namespace, runtime};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// So many watches share a connection.
+/// The number of watches that share a connection.
 const SHARED: usize = 50;
 
-/// One writer after the other writes beside 0, 100 and 1,000 watchers of as many other namespaces.
-pub(super) fn idle(how: &Setting) -> Sample {
+/// Writes sequentially with 0, 100 and 1,000 watchers, each of a different, unchanged namespace.
+pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
-    let client = runtime.block_on(how.client());
-    let writes = how.size(5_000);
+    let client = runtime.block_on(setting.client());
+    let writes = setting.size(5_000);
     runtime.block_on(async {
         make_namespace(&client, "written").await;
         make_maps(&client, "written", 100).await;
@@ -25,9 +25,9 @@ pub(super) fn idle(how: &Setting) -> Sample {
     let mut costs = Vec::new();
     let sample = measure(|| {
         runtime.block_on(async {
-            for watchers in [0, how.size(100), how.size(1_000)] {
+            for watchers in [0, setting.size(100), setting.size(1_000)] {
                 while watches.len() < watchers {
-                    watches.push(watch(how, &client, watches.len(), watches.last()).await);
+                    watches.push(watch(setting, &client, watches.len(), watches.last()).await);
                 }
                 costs.push(write(&client, writes).await);
             }
@@ -43,25 +43,28 @@ pub(super) fn idle(how: &Setting) -> Sample {
 
 type Watch = (RestClient, pintle_restreq::RawWatch);
 
-async fn watch(how: &Setting, maker: &RestClient, i: usize, last: Option<&Watch>) -> Watch {
+async fn watch(setting: &Setting, maker: &RestClient, i: usize, last: Option<&Watch>) -> Watch {
     let namespace = format!("watched-{i}");
     make_namespace(maker, &namespace).await;
     let client = match last {
         Some((client, _)) if !i.is_multiple_of(SHARED) => client.clone(),
-        _ => how.client().await,
+        _ => setting.client().await,
     };
     let watch = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").param("watch", "true");
-    let watch = watch.raw_watch().await.expect("a watch");
+    let watch = watch.raw_watch().await.expect("cannot open a watch");
     (client, watch)
 }
 
-/// Microseconds a write, one after the other.
+/// Writes sequentially and returns the microseconds per write.
 async fn write(client: &RestClient, n: usize) -> f64 {
     let begun = Instant::now();
     for i in 0..n {
         let name = format!("c{}", i % 100);
         let put = client.put().abs_path(["/api/v1"]).namespace("written").resource("configmaps").name(&name);
-        put.json(&config_map(&name, &begun.elapsed().as_nanos().to_string())).raw().await.expect("a write");
+        put.json(&config_map(&name, &begun.elapsed().as_nanos().to_string()))
+            .raw()
+            .await
+            .expect("cannot update a config map");
     }
     begun.elapsed().as_secs_f64() * 1e6 / n as f64
 }

@@ -1,4 +1,4 @@
-//! The transport without sockets: what it writes and reads by the second, the server being part of the same process.
+//! Writes and reads per second over the transport without sockets. The server runs in the same process.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -14,15 +14,15 @@ const AT_ONCE: usize = 64;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Creates small objects.
-pub(super) fn writes(how: &Setting) -> Sample {
-    run(how.size(100_000), 0, |service, i| call(service, Method::POST, MAPS.to_owned(), Some(i)))
+pub(super) fn writes(setting: &Setting) -> Sample {
+    run(setting.size(100_000), 0, |service, i| call(service, Method::POST, MAPS.to_owned(), Some(i)))
 }
 
 /// Gets one of a thousand small objects.
-pub(super) fn reads(how: &Setting) -> Sample {
+pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let get = |service, i| call(service, Method::GET, format!("{MAPS}/c{}", i % OBJECTS), None);
-    run(how.size(400_000), OBJECTS, get)
+    run(setting.size(400_000), OBJECTS, get)
 }
 
 fn run<F>(n: usize, objects: usize, request: impl Fn(InProcess, usize) -> F + Clone + Send + 'static) -> Sample
@@ -30,7 +30,7 @@ where
     F: Future<Output = ()> + Send,
 {
     let runtime = runtime();
-    let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("a server");
+    let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("cannot start the server");
     let service = server.in_process();
     runtime.block_on(async {
         for i in 0..objects {
@@ -46,8 +46,8 @@ where
 async fn call(mut service: InProcess, method: Method, path: String, made: Option<usize>) {
     let body = made.map_or_else(String::new, |i| config_map(&format!("c{i}"), "value").to_string());
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-    let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-    let answer = service.call(request).await.expect("an answer");
+    let request = request.body(Full::new(Bytes::from(body))).expect("a valid request");
+    let answer = service.call(request).await.expect("the server answers");
     assert!(answer.status().is_success(), "{}", answer.status());
-    answer.into_body().collect().await.expect("a whole answer");
+    answer.into_body().collect().await.expect("a complete body");
 }

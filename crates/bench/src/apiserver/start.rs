@@ -1,4 +1,4 @@
-//! From the start of a process to its first answer.
+//! The time from the start of a server process to its first response.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,9 +11,9 @@ use super::{Setting, quantile_ms};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident_of};
 
-/// Starts the program of the embedded server again and again, over plain HTTP, and asks each for its version.
-pub(super) fn start(how: &Setting) -> Sample {
-    let times = how.size(1_000).min(20);
+/// Repeatedly starts the embedded server's program over plain HTTP and requests its version.
+pub(super) fn start(setting: &Setting) -> Sample {
+    let times = setting.size(1_000).min(20);
     let mut took = Vec::new();
     let mut bytes = 0.0;
     let sample = measure(|| {
@@ -31,28 +31,33 @@ pub(super) fn start(how: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// One of ours, which ends when this is dropped.
+/// A process of our server. Dropping it ends the process.
 struct Server(Child, String);
 
 impl Server {
     fn start() -> Self {
         let program = std::env::current_exe().expect("this program has a path").with_file_name("api_server");
         let mut command = Command::new(program);
-        let mut child = command.arg("--http").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a server");
+        let mut child = command
+            .arg("--http")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cannot start the server");
         let mut kubeconfig = String::new();
-        let output = child.stdout.take().expect("a pipe");
-        BufReader::new(output).read_line(&mut kubeconfig).expect("the place of a kubeconfig");
+        let output = child.stdout.take().expect("the output is a pipe");
+        BufReader::new(output).read_line(&mut kubeconfig).expect("the server prints the path of its kubeconfig");
         Self(child, kubeconfig.trim_end().to_owned())
     }
 
     fn answer(&self) {
         let (none, here) = (Overrides::default(), Environment::default());
-        let config = pintle_kubeconfig::infer(Some(self.1.as_str().into()), &none, &here).expect("a kubeconfig");
-        let mut socket = TcpStream::connect(config.server.trim_start_matches("http://")).expect("it listens");
-        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-        socket.write_all(b"GET /version HTTP/1.1\r\nHost: bench\r\n\r\n").expect("it reads");
+        let config = pintle_kubeconfig::infer(Some(self.1.as_str().into()), &none, &here).expect("a valid kubeconfig");
+        let mut socket = TcpStream::connect(config.server.trim_start_matches("http://")).expect("the server listens");
+        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("cannot set a timeout");
+        socket.write_all(b"GET /version HTTP/1.1\r\nHost: bench\r\n\r\n").expect("the server reads");
         let mut answer = [0; 15];
-        socket.read_exact(&mut answer).expect("it answers");
+        socket.read_exact(&mut answer).expect("the server answers");
         assert_eq!(&answer, b"HTTP/1.1 200 OK");
     }
 }
@@ -60,6 +65,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        self.0.wait().expect("it ends with its input");
+        self.0.wait().expect("the server ends with its input");
     }
 }

@@ -1,4 +1,4 @@
-//! Our own client over HTTP/2: what it writes and reads by the second.
+//! Writes and reads per second of our client over HTTP/2.
 
 use super::{Setting, config_map, each, make_namespace, runtime};
 use crate::Sample;
@@ -7,27 +7,27 @@ use crate::meter::{Tally, measure};
 const AT_ONCE: usize = 64;
 
 /// Creates small objects.
-pub(super) fn writes(how: &Setting) -> Sample {
+pub(super) fn writes(setting: &Setting) -> Sample {
     let runtime = runtime();
-    let client = runtime.block_on(how.client());
-    let n = how.size(40_000);
+    let client = runtime.block_on(setting.client());
+    let n = setting.size(40_000);
     runtime.block_on(make_namespace(&client, "writes"));
     measure(|| {
         runtime.block_on(each(n, AT_ONCE, move |i| {
             let create = client.post().abs_path(["/api/v1"]).namespace("writes").resource("configmaps");
             let create = create.json(&config_map(&format!("c{i}"), "value"));
-            async move { drop(create.raw().await.expect("a write")) }
+            async move { drop(create.raw().await.expect("cannot create a config map")) }
         }));
         Tally::operations(n)
     })
 }
 
 /// Gets one of a thousand small objects.
-pub(super) fn reads(how: &Setting) -> Sample {
+pub(super) fn reads(setting: &Setting) -> Sample {
     const OBJECTS: usize = 1_000;
     let runtime = runtime();
-    let client = runtime.block_on(how.client());
-    let n = how.size(100_000);
+    let client = runtime.block_on(setting.client());
+    let n = setting.size(100_000);
     runtime.block_on(async {
         make_namespace(&client, "reads").await;
         super::make_maps(&client, "reads", OBJECTS).await;
@@ -36,7 +36,7 @@ pub(super) fn reads(how: &Setting) -> Sample {
         runtime.block_on(each(n, AT_ONCE, move |i| {
             let get = client.get().abs_path(["/api/v1"]).namespace("reads").resource("configmaps");
             let get = get.name(format!("c{}", i % OBJECTS));
-            async move { drop(get.raw().await.expect("a read")) }
+            async move { drop(get.raw().await.expect("cannot get a config map")) }
         }));
         Tally::operations(n)
     })

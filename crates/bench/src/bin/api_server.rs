@@ -1,6 +1,6 @@
-//! Runs the embedded API server over TLS, or over plain HTTP with `--http`, and prints where its kubeconfig is. Ends when nobody holds
-//! its input any more.
-#![allow(clippy::print_stdout, reason = "a program that talks to its caller")]
+//! Runs the embedded API server over TLS, or over plain HTTP with `--http`, and prints the path of its kubeconfig. Ends when its standard
+//! input is closed.
+#![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! Does one work of the area `apiserver`, once: `apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]`.
+//! Runs one workload of the area `apiserver` once: `apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]`.
 
 use std::process::ExitCode;
 
@@ -10,19 +10,19 @@ fn main() -> ExitCode {
     answer(run(), USAGE, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// `None`: there is no such work, or an argument is none of ours.
+/// Returns `None` if there is no such workload or an argument is unknown.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
     let (_, work) = WORKS.iter().find(|(work, _)| *work == name)?;
-    let mut how = Setting::default();
+    let mut setting = Setting::default();
     while let Some(flag) = args.next() {
         match flag.as_str() {
-            "--server" => how.kubeconfig = Some(args.next()?.into()),
-            "--processes" => how.processes = args.next()?.split(',').map(str::to_owned).collect(),
-            "--quick" => how.quick = true,
+            "--server" => setting.kubeconfig = Some(args.next()?.into()),
+            "--processes" => setting.processes = args.next()?.split(',').map(str::to_owned).collect(),
+            "--quick" => setting.quick = true,
             _ => return None,
         }
     }
-    Some(work(&how))
+    Some(work(&setting))
 }

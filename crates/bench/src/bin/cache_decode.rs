@@ -1,4 +1,4 @@
-//! What the way from bytes to the cache costs, for each object and each event: `cache_decode PODS.jsonl`, one object a line.
+//! Measures the cost per object and event from bytes to the cache: `cache_decode PODS.jsonl`, with one object per line.
 
 use std::env;
 use std::error::Error;
@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What a program keeps that only has to know which pods there are.
+/// The fields that a program needs if it only has to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Microseconds of CPU to cut a frame from a body, and to find its object by itself if that is asked for.
+/// Returns the microseconds of CPU per frame to split a body into frames. With `reads`, also scans each frame for its object.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -97,8 +97,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// A list of all pods, and then a change of each: what it costs or, with a task beside it that always wants to run, how long that has
-/// to wait.
+/// Runs a list of all pods and then a change of each. Prints the cost, or, with `ticks`, how long a concurrent task that is always ready
+/// had to wait.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -109,7 +109,7 @@ fn whole<T: Object + DeserializeOwned>(
     runtime.block_on(async {
         let source: Source<T> = Source { pods: pods.to_vec(), gate: Mutex::new(None), object: PhantomData };
         let (open, gate) = tokio::sync::oneshot::channel();
-        *source.gate.lock().expect("nobody panics with it") = Some(gate);
+        *source.gate.lock().expect("the lock is not poisoned") = Some(gate);
         let informer = SharedInformer::new(source, InformerConfig::default());
         let begun = Instant::now();
         let before = cpu();
@@ -117,7 +117,7 @@ fn whole<T: Object + DeserializeOwned>(
         informer.start();
         let mut synced = std::pin::pin!(informer.wait_for_sync());
         poll_fn(|context| clock.poll(context, synced.as_mut())).await.expect("the source never fails");
-        clock.tell(&format!("{what}: a pod of a list"), begun, before, pods.len(), out)?;
+        clock.print(&format!("{what}: a pod of a list"), begun, before, pods.len(), out)?;
 
         let lister = informer.lister();
         let (begun, before) = (Instant::now(), cpu());
@@ -126,11 +126,11 @@ fn whole<T: Object + DeserializeOwned>(
         let version = (VERSION + 2 * pods.len()).to_string();
         let mut done = std::pin::pin!(lister.wait_for(&version));
         poll_fn(|context| clock.poll(context, done.as_mut())).await.expect("the source never fails");
-        clock.tell(&format!("{what}: an event"), begun, before, pods.len(), out)
+        clock.print(&format!("{what}: an event"), begun, before, pods.len(), out)
     })
 }
 
-/// How long a task that always wants to run had to wait for it: what its thread did meanwhile, since this machine may have others to run.
+/// Measures how long an always ready task had to wait. It uses the CPU time of the thread, because other programs may share the machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -153,7 +153,7 @@ impl Ticks {
         poll
     }
 
-    fn tell(&self, what: &str, begun: Instant, before: Duration, n: usize, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, what: &str, begun: Instant, before: Duration, n: usize, out: &mut impl Write) -> io::Result<()> {
         let each = 1e6 / n as f64;
         match self.wants_to_run {
             true => writeln!(out, "{what}: longest stall {:?}", self.longest),
@@ -178,10 +178,10 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The version of the list. All versions in the file have as many digits.
+/// The version of the list. All versions in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// The pods, and when the gate opens, each of them once more.
+/// A source with a list of the pods. When the gate opens, its watch sends each pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -215,21 +215,21 @@ impl<T: 'static> ListWatch for Source<T> {
             .into_iter()
             .enumerate()
             .map(move |(at, pod)| WatchEvent::Modified(at_version(&pod, VERSION + count + 1 + at).into()));
-        let gate = self.gate.lock().expect("nobody panics with it").take();
+        let gate = self.gate.lock().expect("the lock is not poisoned").take();
         Ok(Each { items: Box::new(changed), gate, ends: false })
     }
 }
 
-/// The pod at another version of as many digits.
+/// Returns the pod with another version, which has the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();
-    let at = pod.windows(FIELD.len()).position(|window| window == FIELD).expect("each has a version") + FIELD.len();
+    let at = pod.windows(FIELD.len()).position(|window| window == FIELD).expect("each pod has a version") + FIELD.len();
     pod[at..at + 10].copy_from_slice(version.to_string().as_bytes());
     pod.into()
 }
 
-/// Items that are all ready when the gate is open.
+/// A stream whose items are all ready when the gate is open.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

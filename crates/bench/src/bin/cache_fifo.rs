@@ -1,4 +1,4 @@
-//! Does one work on the queues of keyed changes, once: `cache_fifo WORK [--quick]`.
+//! Runs one workload of the FIFO queues once: `cache_fifo WORK [--quick]`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Does one work on the cache alone, once: `cache_micro WORK [--quick]`.
+//! Runs one workload of the cache alone, once: `cache_micro WORK [--quick]`.
 
 use std::process::ExitCode;
 

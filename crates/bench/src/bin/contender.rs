@@ -1,6 +1,6 @@
-//! A process that contends for a lease, and while it leads writes down each of its deeds: a line with the time of day in nanoseconds at
-//! which it was allowed. `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`. It ends, and releases, when nobody holds
-//! its input any more.
+//! A process that contends for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`. While it leads, it logs
+//! each of its actions: a line with the time in nanoseconds since 1970 at which the guard allowed the action. It releases the lease and
+//! ends when its standard input is closed.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -29,20 +29,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let log = value("--log")?.clone();
     let stop = CancellationToken::new();
-    let asked = stop.clone();
+    let stopping = stop.clone();
     std::thread::spawn(move || {
-        // An input that breaks is as good as one that ends.
+        // A read error means the same as the end of the input.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        asked.cancel();
+        stopping.cancel();
     });
     let work = LeaderCallbacks::new(async |leadership: Leadership| {
-        let mut deeds = OpenOptions::new().create(true).append(true).open(&log).expect("a log");
-        writeln!(deeds, "term").expect("a log");
+        let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
+        writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // Read before the check, so that a signal between the two does not count.
+            // The time is read before the check. So a pause between the two cannot make the logged time too late.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
-                writeln!(deeds, "{allowed}").expect("a log");
+                writeln!(log, "{allowed}").expect("cannot write the log");
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

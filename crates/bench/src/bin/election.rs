@@ -1,4 +1,4 @@
-//! Does one work of the area `election`, once: `election WORK [--polling] --server KUBECONFIG [--quick]`.
+//! Runs one workload of the area `election` once: `election WORK [--polling] --server KUBECONFIG [--quick]`.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     answer(run(), "election WORK [--polling] --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// `None`: there is no such work, or no server.
+/// Returns `None` if there is no such workload or no server.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

@@ -1,5 +1,5 @@
-//! Serves so many pods on a port of loopback, `load_server --pods N`, and prints its address. Ends when nobody holds its input any more.
-#![allow(clippy::print_stdout, reason = "a program that talks to its caller")]
+//! Serves N pods on a loopback port and prints its URL: `load_server --pods N`. Ends when its standard input is closed.
+#![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::process::exit(0);
     });
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    // Who connects before the pods are made waits for them.
+    // Early connections wait until the pods are created.
     println!("http://{}", listener.local_addr()?);
     pintle_bench::load::serve(pods, &listener)?;
     Ok(())

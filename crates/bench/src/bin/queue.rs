@@ -1,4 +1,4 @@
-//! Does one work of the area `queue`, once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]`.
+//! Runs one workload of the area `queue` once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]`.
 
 use std::alloc::System;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     answer(run(), usage, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// `None`: there is no such work, or not in that variant.
+/// Returns `None` if there is no such workload or variant.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

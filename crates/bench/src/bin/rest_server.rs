@@ -1,6 +1,6 @@
-//! Serves what the area `rest` asks for, and prints where its kubeconfig is, of the contexts `plain` and `tls`. Ends when nobody holds its
-//! input any more.
-#![allow(clippy::print_stdout, reason = "a program that talks to its caller")]
+//! Runs the server of the area `rest` and prints the path of its kubeconfig, which has the contexts `plain` and `tls`. Ends when its
+//! standard input is closed.
+#![allow(clippy::print_stdout, reason = "the caller reads the output")]
 
 use std::error::Error;
 use std::io::Read as _;
@@ -43,6 +43,6 @@ users:
     println!("{}", kubeconfig.display());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     std::fs::remove_dir_all(folder)?;
-    // Clients may have answers that do not end.
+    // Some responses, such as watches, may never end.
     std::process::exit(0)
 }

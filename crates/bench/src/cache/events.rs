@@ -12,37 +12,37 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// From the moment at which the server is asked for 200,000 updates until each of so many handlers has been told all of them. Ours could
-/// be told the last state alone of what waits for them; here they are told each event, as those of the other sides: how many it were of
-/// the handler that was told fewest, of those that the server sent, is told.
-pub(super) fn events<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
-    let informer = informer::<T>(how, kept, false);
-    runtime.block_on(start_and_settle(how, &informer));
-    round(how, runtime, &informer, 200_000, 1, 0)
+/// Measures from the request for 200,000 updates until each handler has received all of them. By default our subscriptions merge updates
+/// that wait for a handler. Here they deliver each event, as the other sides do. One figure is the share of the sent events that the
+/// slowest handler received.
+pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
+    let informer = informer::<T>(setting, kept, false);
+    runtime.block_on(start_and_settle(setting, &informer));
+    round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// The same to one handler, and then to so many.
-pub(super) fn events_to(how: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
-    let informer = informer::<Pod>(how, Kept::All, false);
-    runtime.block_on(start_and_settle(how, &informer));
-    let one = round(how, runtime, &informer, 200_000, 1, 0);
-    let all = round(how, runtime, &informer, 200_000, handlers, 1);
+/// Measures the same with one handler, and then with `handlers`.
+pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
+    let informer = informer::<Pod>(setting, Kept::All, false);
+    runtime.block_on(start_and_settle(setting, &informer));
+    let one = round(setting, runtime, &informer, 200_000, 1, 0);
+    let all = round(setting, runtime, &informer, 200_000, handlers, 1);
     let times = all.cpu_ns / one.cpu_ns;
     all.with("times the CPU of one", times)
 }
 
-/// So many updates. `before`: how many rounds there were.
+/// Measures `updates` updates. `before` is the number of earlier rounds.
 fn round<T: Kind>(
-    how: &Setting,
+    setting: &Setting,
     runtime: &Runtime,
     informer: &SharedInformer<T>,
     updates: usize,
     handlers: usize,
     before: usize,
 ) -> Sample {
-    let (stats, n) = (how.feed.stats(), how.size(updates));
+    let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The versions of the second round are to be other ones.
+    // The second round needs new versions.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =
@@ -54,7 +54,7 @@ fn round<T: Kind>(
     });
     let (mut begin, mut end) = (Instant::now(), Instant::now());
     let sample = measure(|| {
-        begin = how.feed.events(first, n);
+        begin = setting.feed.events(first, n);
         runtime.block_on(async {
             for handler in &mut counted {
                 end = handler.done().await.max(end);

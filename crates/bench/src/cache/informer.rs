@@ -14,13 +14,13 @@ use tokio::sync::watch;
 
 use super::Setting;
 
-/// What of a pod is kept.
+/// The parts of a pod that the informer keeps.
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// What an informer keeps where nobody says: not who owns which field.
+    /// The default of an informer: without managed fields.
     Unmanaged,
-    /// Nor any annotation.
+    /// Without managed fields and annotations.
     Stripped,
 }
 
@@ -34,13 +34,13 @@ impl Kept {
     }
 }
 
-/// What an informer can be made of here.
+/// An object type that these workloads can use.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
-pub(super) fn informer<T: Kind>(how: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
-    let client = RestClient::new(ClientConfig::new(&how.feed.server)).expect("the server has an address");
+pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
+    let client = RestClient::new(ClientConfig::new(&setting.feed.server)).expect("the server has an address");
     let config = InformerConfig {
         reflector: ReflectorConfig { streaming_list, ..ReflectorConfig::default() },
         projection: kept.projection(),
@@ -49,9 +49,9 @@ pub(super) fn informer<T: Kind>(how: &Setting, kept: Kept, streaming_list: bool)
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that has been told all when it has been told the newest state of so many objects, each once.
+/// A counting handler. It is done when it has received the newest state of `wanted` objects, each once.
 pub(super) struct Counter {
-    /// Versions from here on are the newest.
+    /// Versions from this one on are the newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -65,7 +65,7 @@ struct Counts {
     newest: AtomicUsize,
 }
 
-/// What a [`Counter`] has been told.
+/// The counts of a [`Counter`].
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
@@ -74,12 +74,12 @@ pub(super) struct Counted {
 }
 
 impl Counter {
-    /// Counts the updates of `wanted` objects from the version `newest` on, as this subscription receives them.
+    /// Adds a handler that counts the updates of `wanted` objects at version `newest` or later.
     pub(super) fn add<T: Object>(subscription: Subscription<T>, newest: u64, wanted: usize) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
-        let (told, is_done) = (counts.clone(), done.subscribe());
+        let (shared, is_done) = (counts.clone(), done.subscribe());
         let guard = subscription.handle(Self { newest, wanted, counts, done });
-        Counted { counts: told, done: is_done, guard }
+        Counted { counts: shared, done: is_done, guard }
     }
 }
 
@@ -101,10 +101,10 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// When it had been told all.
+    /// Waits until the handler is done and returns that time.
     pub(super) async fn done(&mut self) -> Instant {
-        let done = self.done.wait_for(Option::is_some).await.expect("the handler is there");
-        done.expect("it was waited for")
+        let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
+        done.expect("the condition checked it")
     }
 
     pub(super) fn adds(&self) -> usize {

@@ -1,4 +1,4 @@
-//! A list anew, after a watch that the server ended as too old.
+//! A re-list after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure, peak, resident};
 
-/// One pod of a hundred has changed. From the moment at which the list is asked for, after whatever back-off, until a handler has been
-/// told what changed. CPU and memory are measured from the end of the watch until a second after that. What was resident before it is
-/// what the first list left behind when it had settled: on no side has anything been collected or given back for that.
-pub(super) fn relist(how: &Setting, runtime: &Runtime) -> Sample {
-    let informer = informer::<Pod>(how, Kept::All, false);
-    runtime.block_on(start_and_settle(how, &informer));
-    let stats = how.feed.stats();
+/// One pod of a hundred has changed. The time runs from the list request, after any back-off, until a handler has received the changes. CPU
+/// and memory are measured from the end of the watch until one second after that. No side collects garbage or returns memory between the
+/// first list and the measurement.
+pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
+    let informer = informer::<Pod>(setting, Kept::All, false);
+    runtime.block_on(start_and_settle(setting, &informer));
+    let stats = setting.feed.stats();
     let changed = stats.pods / 100;
     let mut counted = Counter::add(informer.subscribe(), stats.version + 1, changed);
     let synced = runtime.block_on(counted.guard.synced());
@@ -25,10 +25,10 @@ pub(super) fn relist(how: &Setting, runtime: &Runtime) -> Sample {
     let steady = resident();
     let mut took = Duration::ZERO;
     let sample = measure(|| {
-        how.feed.expire(changed);
+        setting.feed.expire(changed);
         runtime.block_on(async {
             let done = counted.done().await;
-            took = how.feed.since_list() - (Instant::now() - done);
+            took = setting.feed.since_list() - (Instant::now() - done);
             tokio::time::sleep(Duration::from_secs(1)).await;
         });
         Tally::operations(stats.pods)

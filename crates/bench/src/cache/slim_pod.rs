@@ -1,4 +1,4 @@
-//! A pod as a scheduler of one's own would hold it: what kube-scheduler's plug-ins read of one, and no more.
+//! A pod with the fields that the plug-ins of kube-scheduler read, and no others.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// What it is, what it wants and where it is. Nothing is shared between pods, and what few pods have is behind a pointer.
+/// A pod for a scheduler. Pods share no data. Fields that few pods have are behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
-    #[allow(dead_code, reason = "it is held, and nobody schedules here")]
+    #[allow(dead_code, reason = "the benchmark only stores these fields")]
     spec: SlimSpec,
     #[serde(default)]
     #[allow(dead_code, reason = "as above")]
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// Empty: all keys.
+    /// Empty matches all keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -109,7 +109,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// Nodes that have it already are better.
+    /// A scheduler prefers nodes that have this image.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -131,7 +131,7 @@ struct Port {
 }
 
 #[derive(Default, Deserialize)]
-#[allow(clippy::upper_case_acronyms, reason = "that is what they are called")]
+#[allow(clippy::upper_case_acronyms, reason = "Kubernetes writes these names so")]
 enum Protocol {
     UDP,
     SCTP,
@@ -140,13 +140,13 @@ enum Protocol {
     TCP,
 }
 
-/// What a container asks for, as numbers that are added up.
+/// The resource requests of a container as numbers.
 #[derive(Default)]
 #[allow(dead_code, reason = "as above")]
 struct Requests {
     cpu_millis: u64,
     memory_bytes: u64,
-    /// Of all other resources.
+    /// All other resources.
     others: BTreeMap<Box<str>, u64>,
 }
 
@@ -223,7 +223,7 @@ fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::E
     Ok(Resources::deserialize(deserializer)?.requests)
 }
 
-/// Of a quantity with one of the usual suffixes.
+/// Parses a quantity with one of the usual suffixes.
 fn number(quantity: &str) -> f64 {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &quantity[digits.len()..] {
@@ -236,7 +236,7 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// The claims of volumes that have one, which bind a pod to where these are.
+/// Returns the names of the persistent volume claims. Such claims can bind a pod to certain nodes.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -259,15 +259,15 @@ mod tests {
     use crate::pods::Pods;
 
     #[test]
-    fn what_is_held_is_what_a_scheduler_reads() {
+    fn slim_pod_has_the_fields_that_a_scheduler_reads() {
         let pods = Pods::new(1);
-        let pod: SlimPod = serde_json::from_slice(pods.list(0..1)).expect("a pod is one");
+        let pod: SlimPod = serde_json::from_slice(pods.list(0..1)).expect("a valid pod");
         let spec = &pod.spec;
         assert!(spec.node_name.is_some() && &*spec.scheduler_name == "default-scheduler");
-        let [app, proxy] = &*spec.containers else { panic!("it has two containers") };
+        let [app, proxy] = &*spec.containers else { panic!("the pod has two containers") };
         assert!(app.requests.cpu_millis >= 50 && proxy.requests.memory_bytes >= 64 << 20);
         assert!(app.requests.others.is_empty() && app.ports[0].container_port == 8080);
-        let [first, second] = &*spec.tolerations else { panic!("it tolerates two") };
+        let [first, second] = &*spec.tolerations else { panic!("the pod has two tolerations") };
         assert_eq!([&*first.key, &*second.key].map(|key| key.starts_with("node.kubernetes.io/")), [true; 2]);
         assert!(matches!((&first.operator, &first.effect), (Operator::Exists, Some(Effect::NoExecute))));
         assert_eq!(first.toleration_seconds, Some(300));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_few_pods_have_is_held_as_well() {
+    fn slim_pod_keeps_rare_fields() {
         let pod = r#"{
             "metadata": {"name": "a", "namespace": "b", "uid": "c", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {
@@ -292,7 +292,7 @@ mod tests {
             }
         }"#;
         let SlimSpec { node_selector, affinity, volumes, overhead, containers, priority, preemption_policy, .. } =
-            serde_json::from_str::<SlimPod>(pod).expect("a pod").spec;
+            serde_json::from_str::<SlimPod>(pod).expect("a valid pod").spec;
         assert_eq!((priority, overhead.memory_bytes), (7, 1024));
         assert_eq!(node_selector.get("disk").map(|value| &**value), Some("ssd"));
         assert!(affinity.is_some_and(|affinity| affinity.pod_anti_affinity.is_some()));

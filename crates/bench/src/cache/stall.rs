@@ -1,4 +1,4 @@
-//! For how long an informer has a runtime's only thread.
+//! How long an informer blocks the only thread of a runtime.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use super::informer::{Counter, Kept, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure, thread_cpu};
 
-/// The first list in a runtime with one thread, and until a handler has been told all of it. Beside it a task yields over and over: told is how long others had the thread at most, on
-/// the wall, and in CPU, which is without the times at which the thread had no processor.
-pub(super) fn stall(how: &Setting) -> Sample {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be had");
-    let informer = informer::<Pod>(how, Kept::All, false);
+/// Runs the first list on a runtime with one thread, until a handler has received all objects. Another task yields in a loop and measures
+/// the longest time that it had to wait: in wall time, and in CPU time, which excludes the times at which the thread had no processor.
+pub(super) fn stall(setting: &Setting) -> Sample {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
+    let informer = informer::<Pod>(setting, Kept::All, false);
     let (mut longest, mut longest_cpu) = (Duration::ZERO, Duration::ZERO);
     let sample = measure(|| {
         runtime.block_on(async {
             let mut handler = Counter::add(informer.subscribe(), u64::MAX, 1);
             informer.start();
-            let told = async {
-                informer.wait_for_sync().await.expect("it is not shut down");
+            let synced = async {
+                informer.wait_for_sync().await.expect("the informer runs");
                 assert!(handler.guard.synced().await, "the informer runs");
             };
             let probe = async {
@@ -35,7 +35,7 @@ pub(super) fn stall(how: &Setting) -> Sample {
                 }
             };
             tokio::select! {
-                () = told => {}
+                () = synced => {}
                 () = probe => {}
             }
             assert_eq!(handler.adds(), informer.lister().len());

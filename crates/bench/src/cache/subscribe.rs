@@ -1,4 +1,4 @@
-//! To come late to an informer.
+//! A subscription to a running informer.
 
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// One call of `subscribe()`. CPU and memory are measured until all that was there has been told.
-pub(super) fn subscribe(how: &Setting, runtime: &Runtime) -> Sample {
-    let informer = informer::<Pod>(how, Kept::Stripped, false);
-    runtime.block_on(start_and_settle(how, &informer));
+/// Measures one call of `subscribe()`. CPU and memory include the delivery of all existing objects.
+pub(super) fn subscribe(setting: &Setting, runtime: &Runtime) -> Sample {
+    let informer = informer::<Pod>(setting, Kept::Stripped, false);
+    runtime.block_on(start_and_settle(setting, &informer));
     let mut call = f64::NAN;
     let sample = measure(|| {
         let begin = Instant::now();

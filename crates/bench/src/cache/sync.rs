@@ -10,11 +10,11 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// From the start of the informer, whose client is there and has no connection yet, until its store is whole: that is told. CPU and
-/// memory are measured until its one handler, which counts, has been told all of it.
-pub(super) fn sync<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
-    let informer = informer::<T>(how, kept, streaming_list);
-    let (pods, mut synced) = (how.feed.stats().pods, Duration::ZERO);
+/// Measures the time from the start of the informer until its store is complete. The client exists before, but has no connection. CPU and
+/// memory are measured until the one counting handler has received all objects.
+pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
+    let informer = informer::<T>(setting, kept, streaming_list);
+    let (pods, mut synced) = (setting.feed.stats().pods, Duration::ZERO);
     let sample = measure(|| {
         let (counted, took) = runtime.block_on(start(&informer));
         assert_eq!((counted.adds(), informer.lister().len()), (pods, pods));
@@ -24,20 +24,20 @@ pub(super) fn sync<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept, stream
     sample.with("s until synced", synced.as_secs_f64())
 }
 
-/// Starts it, and waits for the store and for a handler. Returns how long the store took.
+/// Starts the informer and waits for the store and a handler. Returns the counts and the time until the store was complete.
 async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
     let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1);
     let begin = Instant::now();
     informer.start();
-    informer.wait_for_sync().await.expect("it is not shut down");
+    informer.wait_for_sync().await.expect("the informer runs");
     let synced = begin.elapsed();
     assert!(counted.guard.synced().await, "the informer runs");
     (counted, synced)
 }
 
-/// Starts it as all works do that go on from there, and lets it settle.
-pub(super) async fn start_and_settle<T: Kind>(how: &Setting, informer: &SharedInformer<T>) {
+/// Starts the informer, waits for its first list and lets it settle.
+pub(super) async fn start_and_settle<T: Kind>(setting: &Setting, informer: &SharedInformer<T>) {
     drop(start(informer).await);
-    how.settle().await;
-    how.feed.wait_for_watch();
+    setting.settle().await;
+    setting.feed.wait_for_watch();
 }

@@ -1,4 +1,4 @@
-//! One who contends for a lease, as a process does.
+//! A contender for a lease, with its own client as a process has it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// Who began to lead, and when.
+/// The number of a new leader and the time at which it began to lead.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {
@@ -21,13 +21,16 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    pub(super) fn start(how: &Setting, lease: &str, number: u64, started: &mpsc::UnboundedSender<Start>) -> Self {
+    pub(super) fn start(setting: &Setting, lease: &str, number: u64, started: &mpsc::UnboundedSender<Start>) -> Self {
         let (stop, memory, started) = (CancellationToken::new(), InMemoryProvider::new(), started.clone());
         let config = election(&format!("{lease}-{number}"));
-        let lock =
-            cluster(how, &memory).lock(LockKind::Leases, format!("default/{lease}").as_str(), config.renew_deadline);
-        let Ok(ResourceLock::Lease(mut lock)) = lock else { panic!("no lock by a lease") };
-        lock.watch = !how.polling;
+        let lock = cluster(setting, &memory).lock(
+            LockKind::Leases,
+            format!("default/{lease}").as_str(),
+            config.renew_deadline,
+        );
+        let Ok(ResourceLock::Lease(mut lock)) = lock else { panic!("cannot create a Lease lock") };
+        lock.watch = !setting.polling;
         let mut elector = LeaderElector::new(lock, config).expect("a valid configuration");
         let stopped = stop.clone();
         let run = tokio::spawn(async move {
@@ -45,13 +48,13 @@ impl Contender {
     }
 }
 
-/// How many requests were told to `memory`.
+/// Returns the number of requests recorded in `memory`.
 pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }
 
-/// The next one who leads.
+/// Waits for the next leader.
 pub(super) async fn next(starts: &mut mpsc::UnboundedReceiver<Start>) -> Start {
     let next = tokio::time::timeout(Duration::from_secs(60), starts.recv()).await;
-    next.expect("a leader within a minute").expect("contenders")
+    next.expect("a new leader within a minute").expect("a contender runs")
 }

@@ -1,4 +1,4 @@
-//! Replicas that share shards: for how long a shard is nobody's, and how many move.
+//! Replicas that share shards: how long a shard has no owner, and how many shards move.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::meter::{Tally, measure};
 
 const SHARDS: u32 = 8;
 
-/// That a replica worked on a shard.
+/// A period in which a replica worked on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -27,20 +27,21 @@ struct Stretch {
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<Stretch>>>);
 
-/// Fleets of three replicas with eight shards each: to each a fourth comes, and then the first one dies.
-pub(super) fn shards(how: &Setting) -> Sample {
+/// Runs fleets of three replicas with eight shards each. A fourth replica joins each fleet, and then the first replica dies.
+pub(super) fn shards(setting: &Setting) -> Sample {
     let runtime = runtime();
-    let fleets: u64 = how.of(12, 2);
+    let fleets: u64 = setting.of(12, 2);
     let ledger = Ledger::default();
     let [mut added, mut lost, mut end] = [Instant::now(); 3];
     let sample = measure(|| {
         runtime.block_on(async {
-            let mut replicas: Vec<Vec<_>> =
-                (0..fleets).map(|fleet| (0..3).map(|replica| start(how, &ledger, fleet, replica)).collect()).collect();
+            let mut replicas: Vec<Vec<_>> = (0..fleets)
+                .map(|fleet| (0..3).map(|replica| start(setting, &ledger, fleet, replica)).collect())
+                .collect();
             sleep(Duration::from_secs(8)).await;
             added = Instant::now();
             for (fleet, replicas) in (0..).zip(&mut replicas) {
-                replicas.push(start(how, &ledger, fleet, 3));
+                replicas.push(start(setting, &ledger, fleet, 3));
                 sleep(Duration::from_millis(170)).await;
             }
             sleep(Duration::from_secs(6)).await;
@@ -57,7 +58,7 @@ pub(super) fn shards(how: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // Of four replicas, one has a fourth of the keys on average; what else moves, moves for nothing.
+    // With four replicas, each has a fourth of the keys on average. Other moves are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -72,12 +73,12 @@ pub(super) fn shards(how: &Setting) -> Sample {
         .with("shards without an owner at the end", all - ledger.owned() as f64)
 }
 
-fn start(how: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
+fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // Who has which shard follows from these names alone.
+    // The names alone determine which replica gets which shard.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
-    let shares = cluster(how, &InMemoryProvider::new()).shards("default", &name, config);
+    let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
     let mut shares = shares.expect("a valid configuration");
     let ledger = ledger.clone();
     tokio::spawn(async move {
@@ -89,7 +90,7 @@ fn start(how: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle
     })
 }
 
-/// A shard that another one works on.
+/// A shard that moved to another replica.
 struct Moved {
     from: u64,
     to: u64,
@@ -98,14 +99,14 @@ struct Moved {
 
 impl Ledger {
     fn works(&self, fleet: u64, shard: u32, replica: u64) -> Works {
-        let mut stretches = self.0.lock().expect("no panic");
+        let mut stretches = self.0.lock().expect("no task panicked");
         stretches.push(Stretch { fleet, shard, replica, from: Instant::now(), to: None });
         Works { ledger: self.clone(), index: stretches.len() - 1 }
     }
 
-    /// What moved meanwhile. The stretches are in order.
+    /// Returns the shards that moved between two times. The stretches are in order.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
-        let stretches = self.0.lock().expect("no panic");
+        let stretches = self.0.lock().expect("no task panicked");
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));
         let before = |index: usize, new: &Stretch| {
             let of_shard = |old: &&Stretch| old.fleet == new.fleet && old.shard == new.shard;
@@ -119,9 +120,9 @@ impl Ledger {
         moved.collect()
     }
 
-    /// How many shards are worked on.
+    /// Returns the number of shards with an owner.
     fn owned(&self) -> usize {
-        self.0.lock().expect("no panic").iter().filter(|stretch| stretch.to.is_none()).count()
+        self.0.lock().expect("no task panicked").iter().filter(|stretch| stretch.to.is_none()).count()
     }
 }
 
@@ -132,6 +133,6 @@ struct Works {
 
 impl Drop for Works {
     fn drop(&mut self) {
-        self.ledger.0.lock().expect("no panic")[self.index].to = Some(Instant::now());
+        self.ledger.0.lock().expect("no task panicked")[self.index].to = Some(Instant::now());
     }
 }

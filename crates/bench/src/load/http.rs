@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as clients of the load server need: requests without a body, and answers in pieces.
+//! The part of HTTP/1.1 that clients of the load server need: requests without a body, and chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ pub(super) struct Request {
     query: String,
 }
 
-/// An answer, of which the head has been sent.
+/// A response whose head has been sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -23,7 +23,7 @@ impl Connection {
         Self { stream: BufReader::new(stream), is_last: false }
     }
 
-    /// The next one, or none if there is none to come.
+    /// Reads the next request. Returns `None` at the end of the connection.
     pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
         if self.is_last {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Request {
 impl Answer<'_> {
     pub(super) fn piece(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
-            return Ok(()); // which would be the end
+            return Ok(()); // an empty chunk would end the response
         }
         let head = format!("{:x}\r\n", bytes.len());
         let mut slices = &mut [IoSlice::new(head.as_bytes()), IoSlice::new(bytes), IoSlice::new(b"\r\n")][..];
@@ -96,11 +96,11 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Whether the client has closed the connection, or sent something, which none does while it reads a watch.
+    /// Whether the client has closed the connection. Data from the client counts as well: no client sends anything while it reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // Requests that follow are waited for as long as it takes.
+        // The next request may take any time.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

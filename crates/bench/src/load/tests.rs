@@ -1,4 +1,4 @@
-//! The load server, asked over loopback.
+//! Tests of the load server over loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use serde_json::Value;
 use crate::feed::Feed;
 
 fn serve(pods: usize) -> Feed {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
-    let server = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("cannot bind to loopback");
+    let server = format!("http://{}", listener.local_addr().expect("the listener is bound"));
     std::thread::spawn(move || super::serve(pods, &listener));
     Feed { server }
 }
 
-/// Asks for the last thing on a connection, and does not wait.
-fn ask(feed: &Feed, target: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("it listens");
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
+/// Sends the last request of a connection and returns without waiting for the response.
+fn request(feed: &Feed, target: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("the server listens");
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the server reads");
     stream
 }
 
-/// What an answer has said by its end.
+/// Reads the complete body of a response.
 fn body(mut stream: TcpStream) -> String {
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (_, mut rest) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+    stream.read_to_string(&mut answer).expect("the server answers");
+    let (_, mut rest) = answer.split_once("\r\n\r\n").expect("a response has a head");
     let mut body = String::new();
     while let Some((length, after)) = rest.split_once("\r\n") {
         let length = usize::from_str_radix(length, 16).expect("a chunk has a length");
@@ -36,7 +36,7 @@ fn body(mut stream: TcpStream) -> String {
 }
 
 fn list(feed: &Feed, query: &str) -> Value {
-    serde_json::from_str(&body(ask(feed, &format!("/api/v1/pods{query}")))).expect("a list is JSON")
+    serde_json::from_str(&body(request(feed, &format!("/api/v1/pods{query}")))).expect("a list is JSON")
 }
 
 fn items(list: &Value) -> &[Value] {
@@ -44,7 +44,7 @@ fn items(list: &Value) -> &[Value] {
 }
 
 #[test]
-fn pages_make_up_the_list() {
+fn pages_form_the_complete_list() {
     let feed = serve(25);
     let all = list(&feed, "?limit=10&resourceVersion=0");
     assert_eq!(items(&all).len(), 25);
@@ -55,20 +55,20 @@ fn pages_make_up_the_list() {
 }
 
 #[test]
-fn a_watch_tells_what_is_ordered_until_it_expires() {
+fn watch_sends_ordered_events_until_it_expires() {
     let feed = serve(25);
-    let watch = ask(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
+    let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // An order that a watch has not seen yet would be lost by the next one, which no bench does.
-    let mut told = String::new();
+    // A second order would replace the first if the watch had not seen it yet. The benchmarks never do that.
+    let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
-    while !told.contains("1000000060") {
-        std::io::BufRead::read_line(&mut watch, &mut told).expect("it answers");
+    while !text.contains("1000000060") {
+        std::io::BufRead::read_line(&mut watch, &mut text).expect("the server answers");
     }
     feed.expire(5);
-    watch.read_to_string(&mut told).expect("it ends");
-    let events: Vec<Value> = told
+    watch.read_to_string(&mut text).expect("the watch ends");
+    let events: Vec<Value> = text
         .lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).expect("JSON"))

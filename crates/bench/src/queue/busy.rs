@@ -1,4 +1,4 @@
-//! How soon keys are handed out while a worker computes.
+//! How soon keys are handed out while one worker computes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,13 +19,13 @@ const ROUNDS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
-/// One of 8 waiting workers is handed a key for which it adds `fan` others and then computes for 5 ms, and so on once all are done with.
-/// A hand-out is from before the add of such a key to after its get.
-pub(super) fn busy<K: Key, C: Crew>(crew: &C, how: Setting, fan: usize) -> Sample {
-    let rounds = how.size(ROUNDS);
+/// Eight workers wait. One receives a key, adds `fan` other keys for it and then computes for 5 ms. The next round starts when all keys are
+/// done. The measured hand-out starts before the add of one of the `fan` keys and ends after its get.
+pub(super) fn busy<K: Key, C: Crew>(crew: &C, setting: Setting, fan: usize) -> Sample {
+    let rounds = setting.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();
     let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
-    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
     let hand_outs = Stopwatch::default();
     let done = Arc::new(AtomicUsize::new(0));
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Who does the work: plain threads, or tasks of tokio.
+//! The workers and producers: plain threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,29 +12,29 @@ use super::Setting;
 use super::keys::Key;
 
 pub(super) trait Crew {
-    /// The clock of the queues that it works on.
+    /// The clock of the queues.
     type Clock: Clock + Default;
     type Member;
 
-    /// Takes keys until the queue is shut down, and counts them.
+    /// Starts a worker that takes keys until the queue is shut down, and counts them.
     fn worker<K: Key>(
         &self,
         queue: &WorkQueue<K, Self::Clock>,
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// The same, but is done with a key and takes the next one in one step.
+    /// Starts the same worker, but it marks a key as done and takes the next one in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Does nothing with the keys, and takes them in the way of the setting.
-    fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, how: Setting) -> Self::Member {
-        if how.next { self.chain(queue) } else { self.worker(queue, drop) }
+    /// Starts a worker that does nothing with the keys. The setting decides how it takes them.
+    fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
+        if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Does so many steps, and counts them.
+    /// Starts a producer that runs `steps` steps and counts them.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// What the member has counted.
+    /// Waits for the member and returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -42,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// When the steps of a producer are to begin. One that is late begins at once.
+/// The start times of a producer's steps. A late step starts at once.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -91,15 +91,15 @@ impl Crew for Threads {
     }
 
     fn join(&self, member: Self::Member) -> usize {
-        member.join().expect("a thread of the work panicked")
+        member.join().expect("a thread of the workload panicked")
     }
 }
 
-/// In tokio's default runtime, which has a worker thread for each CPU that the process may use.
+/// Tasks in tokio's default runtime, which has one worker thread for each available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
-    /// `None` where no runtime can be had.
+    /// Returns `None` if the runtime cannot be created.
     pub(super) fn new() -> Option<Self> {
         Runtime::new().ok().map(Self)
     }
@@ -109,8 +109,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Nothing here ever waits for the network, so each turn spends of tokio's budget, as a reconciler's would: a task that never
-    // let go of its thread would be of no use to anyone.
+    // No task waits for the network here, so each iteration consumes tokio's budget, as a reconciler would. Otherwise a task would never
+    // yield its thread.
 
     fn worker<K: Key>(
         &self,
@@ -156,6 +156,6 @@ impl Crew for Tasks {
     }
 
     fn join(&self, member: Self::Member) -> usize {
-        self.0.block_on(member).expect("a task of the work panicked")
+        self.0.block_on(member).expect("a task of the workload panicked")
     }
 }

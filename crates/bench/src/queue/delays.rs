@@ -1,4 +1,4 @@
-//! Adds that are delayed, while somebody waits for the keys.
+//! Delayed adds, with a worker waiting for the keys.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -13,21 +13,21 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// What says how long a key waits.
+/// The rate limiter that computes the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// Its own failures.
+    /// The limiter by failures of the item.
     Item,
-    /// These, and a bucket for all keys: client-go's default, which lets 100 pass and then 10 a second.
+    /// client-go's default: the limiter by item and a bucket for all keys, which passes 100 keys at once and then 10 per second.
     Default,
 }
 
-/// 1 M keys are added after 0 to 1 s each. Measured until the last is done.
-pub(super) fn add_after<K: Key>(how: Setting) -> Sample {
+/// Adds 1 M keys with random delays of up to 1 s. Measured until the last key is done.
+pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     let mut random = Rng::with_seed(1);
     let delay = |key| (key, Duration::from_nanos(random.u64(..1_000_000_000)));
-    let keys: Vec<(K, Duration)> = keys(how.size(1_000_000)).into_iter().map(delay).collect();
-    let queue = how.queue();
+    let keys: Vec<(K, Duration)> = keys(setting.size(1_000_000)).into_iter().map(delay).collect();
+    let queue = setting.queue();
     until_done(&queue, keys.len(), keys.len(), || {
         for (key, delay) in &keys {
             queue.add_after(key.clone(), *delay);
@@ -35,14 +35,14 @@ pub(super) fn add_after<K: Key>(how: Setting) -> Sample {
     })
 }
 
-/// 1 M keys are added by a limiter's delays. Measured until the last is done, of those that are not for another day.
-pub(super) fn add_rate_limited<K: Key>(how: Setting, limit: Limit) -> Sample {
-    let keys = keys::<K>(how.size(1_000_000));
+/// Adds 1 M keys with the delays of a limiter. Measured until the last key is done; with the default limiter, until the first 100 are done.
+pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
+    let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
         Limit::Item => (Box::new(ExponentialFailureRateLimiter::default()), keys.len()),
         Limit::Default => (Box::new(default_controller_rate_limiter()), 100),
     };
-    let queue = WorkQueue::new(QueueConfig { limiter, ..how.config(StdClock) });
+    let queue = WorkQueue::new(QueueConfig { limiter, ..setting.config(StdClock) });
     until_done(&queue, keys.len(), soon, || {
         for key in &keys {
             queue.add_rate_limited(key.clone());
@@ -50,15 +50,15 @@ pub(super) fn add_rate_limited<K: Key>(how: Setting, limit: Limit) -> Sample {
     })
 }
 
-/// Measures `adds`, so many, while a worker waits for the keys, until it is done with `soon` of them.
+/// Measures `adds`, which adds `n` keys, until a waiting worker is done with `soon` of them.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
-    let (tell, told) = mpsc::channel();
+    let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;
     let worker = Threads.worker(queue, move |item| {
         drop(item);
         taken += 1;
         if taken == soon {
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     });
     let mut adding = 0.0;
@@ -66,7 +66,7 @@ fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl Fn
         let start = Instant::now();
         adds();
         adding = start.elapsed().as_nanos() as f64;
-        let _ = told.recv();
+        let _ = soon_done.recv();
         Tally::keys(n)
     });
     drop(queue.shut_down(ShutdownMode::Abandon));

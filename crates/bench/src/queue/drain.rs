@@ -1,4 +1,4 @@
-//! Many keys, each added, taken and done once.
+//! Many keys that are added, taken and done once each.
 
 use std::time::Instant;
 
@@ -10,10 +10,10 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// 1 M keys are added; then the queue is shut down, and so many workers begin to take what it has. All of that is measured.
-pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, how: Setting, workers: usize) -> Sample {
-    let keys = keys::<K>(how.size(1_000_000));
-    let queue: WorkQueue<K, C::Clock> = how.queue();
+/// Adds 1 M keys and shuts the queue down. Then `workers` workers drain it. All of that is measured.
+pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
+    let keys = keys::<K>(setting.size(1_000_000));
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
     let mut adding = 0.0;
     let sample = measure(|| {
         let start = Instant::now();
@@ -22,7 +22,7 @@ pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, how: Setting, workers: u
         }
         adding = start.elapsed().as_nanos() as f64;
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);
-        let workers = (0..workers).map(|_| crew.taker(&queue, how)).collect();
+        let workers = (0..workers).map(|_| crew.taker(&queue, setting)).collect();
         Tally { operations: keys.len(), adds: keys.len(), gets: crew.join_all(workers) }
     });
     let draining = sample.wall_ns - adding;
@@ -30,11 +30,11 @@ pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, how: Setting, workers: u
     sample.with("adding, ns/key", adding / n).with("draining, ns/key", draining / n)
 }
 
-/// 1 M keys are added by one, while so many wait for them. Measured from the first add until the last key is done.
-pub(super) fn through<K: Key, C: Crew>(crew: &C, how: Setting, workers: usize) -> Sample {
-    let keys = keys::<K>(how.size(1_000_000));
-    let queue: WorkQueue<K, C::Clock> = how.queue();
-    let workers = (0..workers).map(|_| crew.taker(&queue, how)).collect();
+/// One producer adds 1 M keys while `workers` workers wait for them. Measured from the first add until the last key is done.
+pub(super) fn through<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
+    let keys = keys::<K>(setting.size(1_000_000));
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
+    let workers = (0..workers).map(|_| crew.taker(&queue, setting)).collect();
     measure(|| {
         let (adding, n) = (queue.clone(), keys.len());
         let adds = crew.join(crew.producer(n, None, move |i| adding.add(keys[i].clone())));

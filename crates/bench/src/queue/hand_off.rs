@@ -1,4 +1,4 @@
-//! How soon a key is in a worker's hands when there is little CPU to be had.
+//! How soon a worker receives a key when little CPU is available.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +17,15 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// 16 producers add so many keys a second between them, for 2 s: every 5 ms each adds its share, at a time of its own. 16 workers
-/// wait for them. A hand-off is from before the add to after the get. Nothing here limits the CPU: whoever starts this program does.
-pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, how: Setting, keys_per_second: usize) -> Sample {
+/// For 2 s, 16 producers add `keys_per_second` keys per second in total: every 5 ms each adds its share, at its own offset. 16 workers wait
+/// for the keys. A hand-off starts before the add and ends after the get. The caller of this program limits the CPU.
+pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
-    let ticks = how.size(TICKS);
-    // Each key is used once, so that none is merged into another.
+    let ticks = setting.size(TICKS);
+    // Each key is used once, so that adds never merge.
     let keys: Arc<[K]> = keys(CREW * ticks * share).into();
     let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
-    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
     let hand_offs = Stopwatch::default();
     let start = Instant::now();
     let workers = (0..CREW).map(|_| {

@@ -1,4 +1,4 @@
-//! Few keys, added over and over.
+//! Few keys that are added many times.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// 8 producers add 1 M keys each, picked at random of 100 k, while 8 workers take them. Measured until all is done.
-pub(super) fn hot<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
-    let keys: Arc<[K]> = keys(how.size(100_000)).into();
-    let queue: WorkQueue<K, C::Clock> = how.queue();
+/// Eight producers add 1 M random keys each, out of 100 k, while eight workers take them. Measured until all keys are done.
+pub(super) fn hot<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
+    let keys: Arc<[K]> = keys(setting.size(100_000)).into();
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
     let sample = measure(|| {
-        let workers = (0..8).map(|_| crew.taker(&queue, how)).collect();
+        let workers = (0..8).map(|_| crew.taker(&queue, setting)).collect();
         let producer = |seed| {
             let (queue, keys, mut random) = (queue.clone(), Arc::clone(&keys), Rng::with_seed(seed));
-            crew.producer(how.size(1_000_000), None, move |_| queue.add(keys[random.usize(..keys.len())].clone()))
+            crew.producer(setting.size(1_000_000), None, move |_| queue.add(keys[random.usize(..keys.len())].clone()))
         };
         let adds = crew.join_all((0..8).map(producer).collect());
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);

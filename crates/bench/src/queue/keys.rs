@@ -1,14 +1,14 @@
-//! What is queued.
+//! The keys of the queues.
 
 use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A kind of key, made from a name.
+/// A key type that is created from a name.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
-    /// The number that the name ends with.
+    /// Returns the number at the end of the name.
     fn number(&self) -> usize {
         let name = self.as_ref().as_bytes();
         name[name.len() - DIGITS..].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Namespaced names of about 30 bytes, made before anything is measured.
+/// Creates namespaced names of about 30 bytes, before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

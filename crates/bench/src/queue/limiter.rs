@@ -1,4 +1,4 @@
-//! The limiter of single items, by itself.
+//! The rate limiter by item, without a queue.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// 100 k items fail and are forgotten, each in turn, ten times round, behind a lock as client-go's limiter has it. Who asks ours has to
-/// bring the time, which client-go's does not look at.
-pub(super) fn when_forget<K: Key>(how: Setting) -> Sample {
+/// 100 k items fail and are forgotten one after the other, ten times, behind a lock as in client-go. Our limiter needs the current time
+/// from its caller; client-go's does not use it.
+pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
-    let keys = keys::<K>(how.size(100_000));
+    let keys = keys::<K>(setting.size(100_000));
     let limiter = ItemRateLimiter::new(ExponentialFailureRateLimiter::default(), KeepFailures::UntilForgotten);
     let limiter = Mutex::new(limiter);
     let lock = || limiter.lock().unwrap_or_else(PoisonError::into_inner);

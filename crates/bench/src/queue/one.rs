@@ -1,4 +1,4 @@
-//! One key at a time, with nobody else about.
+//! One thread and one key at a time.
 
 use pintle_workqueue::WorkQueue;
 
@@ -7,19 +7,19 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// 1 M keys, one after the other: added, taken, done. Measured the second time round.
-pub(super) fn cycle<K: Key>(how: Setting) -> Sample {
-    let keys = keys::<K>(how.size(1_000_000));
-    again(how, &keys, keys.len())
+/// Adds, takes and finishes 1 M keys, one after the other. The second round is measured.
+pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
+    let keys = keys::<K>(setting.size(1_000_000));
+    again(setting, &keys, keys.len())
 }
 
-/// The same for one key, 3 M times.
-pub(super) fn same<K: Key>(how: Setting) -> Sample {
-    again(how, &keys::<K>(1), how.size(3_000_000))
+/// Does the same with one key, 3 M times.
+pub(super) fn same<K: Key>(setting: Setting) -> Sample {
+    again(setting, &keys::<K>(1), setting.size(3_000_000))
 }
 
-fn again<K: Key>(how: Setting, keys: &[K], times: usize) -> Sample {
-    let queue: WorkQueue<K> = how.queue();
+fn again<K: Key>(setting: Setting, keys: &[K], times: usize) -> Sample {
+    let queue: WorkQueue<K> = setting.queue();
     let round = || {
         for key in keys.iter().cycle().take(times) {
             queue.add(key.clone());
@@ -31,13 +31,13 @@ fn again<K: Key>(how: Setting, keys: &[K], times: usize) -> Sample {
     measure(round)
 }
 
-/// 100 keys are added, taken and done, on a new queue each time.
-pub(super) fn fresh<K: Key>(how: Setting) -> Sample {
-    let queues = how.size(10_000);
+/// Adds, takes and finishes 100 keys on a new queue each time.
+pub(super) fn fresh<K: Key>(setting: Setting) -> Sample {
+    let queues = setting.size(10_000);
     let keys = keys::<K>(100);
     measure(|| {
         for _ in 0..queues {
-            let queue: WorkQueue<K> = how.queue();
+            let queue: WorkQueue<K> = setting.queue();
             for key in &keys {
                 queue.add(key.clone());
             }

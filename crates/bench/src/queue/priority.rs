@@ -1,4 +1,4 @@
-//! Many workers, and keys whose priority changes while they are queued.
+//! Many workers, and queued keys whose priority changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,18 +14,18 @@ use crate::meter::{Tally, measure};
 
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 
-/// 100 k keys are queued, each at one of five priorities. 1,000 workers take 200 k of them. While a worker has a key it adds another
-/// one, picked at random and queued nearly always, at a priority that is as often higher as lower; and its own once more, so that
-/// there are always as many. Merges as controller-runtime's queue does.
-pub(super) fn priority<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
-    let keys: Arc<[K]> = keys(how.size(100_000)).into();
-    let wanted = how.size(200_000);
+/// 100 k keys are queued with one of five priorities. 1,000 workers take 200 k of them. While a worker holds a key, it adds a second,
+/// random key, which is almost always queued already; its new priority is as often higher as lower. The worker also adds its own key again,
+/// so that the length of the queue stays constant. The queue merges adds as controller-runtime's does.
+pub(super) fn priority<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
+    let keys: Arc<[K]> = keys(setting.size(100_000)).into();
+    let wanted = setting.size(200_000);
     let queue: WorkQueue<K, C::Clock> = WorkQueue::new(QueueConfig {
         order: Box::new(Priority::strict()),
         pending_retry: DelayPolicy::Absorb,
         pending_reminder: DelayPolicy::Absorb,
         metrics_style: MetricsStyle::ControllerRuntime,
-        ..how.config(C::Clock::default())
+        ..setting.config(C::Clock::default())
     });
     let mut random = Rng::with_seed(0);
     for key in &*keys {

@@ -1,9 +1,8 @@
-//! How long one call keeps the queue from everybody.
+//! How long one call can hold the lock of the queue.
 //!
-//! A program cannot see the queue's locked sections from outside. But a call holds at most one at a time, so the CPU time of the call,
-//! by the clock of its thread, bounds each of its sections; that clock is read once between two calls, so it bounds them with a
-//! little to spare. A call that is long because it has many short sections shows in what another thread sees meanwhile: how long
-//! the longest `done` beside it takes, on the wall.
+//! A program cannot see the locked sections of the queue from outside. But a call holds at most one lock at a time, so the CPU time of the
+//! call bounds each of its sections. The thread's CPU clock is read once between two calls, so the bound is a little too high. A call with
+//! many short sections shows in the calls of another thread: the wall time of its slowest `done`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,13 +17,13 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// How many keys the other thread holds, to be done with them one by one.
+/// The number of keys that the other thread holds and finishes one by one.
 const HELD: usize = 100_000;
 
-/// 1 M keys come due at once, and are taken and done by one thread.
-pub(super) fn due<K: Key>(how: Setting) -> Sample {
+/// 1 M keys become due at once. One thread takes and finishes them.
+pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     let (mut get, mut done) = (Longest::default(), Longest::default());
-    let sample = when_due::<K>(how, |queue, n| {
+    let sample = when_due::<K>(setting, |queue, n| {
         let mut calls = Calls::begin();
         for _ in 0..n {
             let item = calls.time(&mut get, || queue.blocking_get());
@@ -35,10 +34,10 @@ pub(super) fn due<K: Key>(how: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M keys come due at once, and somebody asks for the counts.
-pub(super) fn due_counts<K: Key>(how: Setting) -> Sample {
+/// 1 M keys become due at once, and a call reads the counts.
+pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
-    let sample = when_due::<K>(how, |queue, n| {
+    let sample = when_due::<K>(setting, |queue, n| {
         let queued = Calls::begin().time(&mut counts, || queue.counts().queued);
         assert_eq!(queued, n, "all keys are due");
         Tally { operations: 1, adds: 0, gets: 0 }
@@ -46,13 +45,13 @@ pub(super) fn due_counts<K: Key>(how: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// The queue grows to 10 M keys, and is emptied again, by one thread.
-pub(super) fn grow<K: Key>(how: Setting) -> Sample {
-    let queue: WorkQueue<K> = how.queue();
-    let (keys, held) = prepare(&queue, how.size(10_000_000));
+/// One thread grows the queue to 10 M keys and drains it.
+pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
+    let queue: WorkQueue<K> = setting.queue();
+    let (keys, held) = prepare(&queue, setting.size(10_000_000));
     let (mut add, mut get, mut done) = (Longest::default(), Longest::default(), Longest::default());
     let before = resident();
-    let (sample, beside) = beside(held, || {
+    let (sample, other) = concurrently(held, || {
         measure(|| {
             let mut calls = Calls::begin();
             for key in &keys {
@@ -69,25 +68,25 @@ pub(super) fn grow<K: Key>(how: Setting) -> Sample {
         .with("CPU us, longest add", add.micros())
         .with("CPU us, longest get", get.micros())
         .with("CPU us, longest done", done.micros())
-        .with("us, longest done beside", beside.micros())
+        .with("us, longest done beside", other.micros())
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`, which begin when 1 M keys have come due, after different delays, since anybody looked.
-fn when_due<K: Key>(how: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
+/// Measures `calls`. They begin when 1 M keys have become due since the last call; the keys had different delays.
+fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
-    let queue = WorkQueue::new(how.config(clock.clone()));
-    let (keys, held) = prepare::<K, _>(&queue, how.size(1_000_000));
+    let queue = WorkQueue::new(setting.config(clock.clone()));
+    let (keys, held) = prepare::<K, _>(&queue, setting.size(1_000_000));
     let mut random = Rng::with_seed(1);
     for key in &keys {
         queue.add_after(key.clone(), Duration::from_nanos(random.u64(1..1_000_000_000)));
     }
     clock.advance(Duration::from_secs(1));
-    let (sample, beside) = beside(held, || measure(|| calls(&queue, keys.len())));
-    sample.with("us, longest done beside", beside.micros())
+    let (sample, other) = concurrently(held, || measure(|| calls(&queue, keys.len())));
+    sample.with("us, longest done beside", other.micros())
 }
 
-/// So many keys for an empty queue, and others that are in flight already.
+/// Returns `n` keys for an empty queue, and other keys that are in flight already.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {
@@ -98,8 +97,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Does `work`, while another thread is done with one of `held` and sleeps a little, in turn; how long one was at most.
-fn beside<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
+/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the slowest `done` of that thread.
+fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -114,11 +113,11 @@ fn beside<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() ->
         });
         let result = work();
         over.store(true, Ordering::Relaxed);
-        (result, other.join().expect("a thread of the work panicked"))
+        (result, other.join().expect("a thread of the workload panicked"))
     })
 }
 
-/// The CPU time between calls of one thread.
+/// Measures the CPU time of the calls of one thread.
 struct Calls {
     last: Duration,
 }

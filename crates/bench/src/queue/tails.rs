@@ -1,4 +1,4 @@
-//! How long the slowest calls take when there are more threads than CPUs.
+//! The slowest calls when there are more threads than CPUs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,12 @@ use crate::Sample;
 use crate::meter::{Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// 16 producers add 100 k keys each, picked at random of 100 k, while 16 workers take them, all without a pause. Each add and each
-/// done is timed.
-pub(super) fn storm<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
-    let each = how.size(100_000);
+/// 16 producers add 100 k random keys each, out of 100 k, while 16 workers take them, all without pauses. Each add and each `done` is
+/// timed.
+pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
+    let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
-    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let queue: WorkQueue<K, C::Clock> = setting.queue();
     let (added, done) = (Stopwatch::default(), Stopwatch::default());
     let sample = measure(|| {
         let worker = |_| {
@@ -47,13 +47,13 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
         .with("us, p99.9 of done", done.quantile_us(0.999))
 }
 
-/// Two threads add, take and are done with a key, and so on without a pause, for 2 s. A third asks for the counts, each
-/// time after a sleep, and is timed.
-pub(super) fn counts<K: Key>(how: Setting) -> Sample {
-    // Enough for each that its next key is never queued already, so that each add makes for one get.
+/// Two threads add, take and finish keys without pauses for 2 s. A third thread reads the counts after each of its sleeps; these reads are
+/// timed.
+pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
+    // Enough keys that the next one is never queued already. So each add leads to one get.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
-    let queue: WorkQueue<K> = how.queue();
+    let queue: WorkQueue<K> = setting.queue();
     let stop = AtomicBool::new(false);
     let all = Stopwatch::default();
     let mut counts = all.clone();
@@ -68,14 +68,14 @@ pub(super) fn counts<K: Key>(how: Setting) -> Sample {
     let sample = measure(|| {
         let turns = thread::scope(|scope| {
             let hogs: Vec<_> = keys.chunks(EACH).map(|keys| scope.spawn(|| hog(keys))).collect();
-            let end = Instant::now() + Duration::from_millis(how.size(2000) as u64);
+            let end = Instant::now() + Duration::from_millis(setting.size(2000) as u64);
             while Instant::now() < end {
                 thread::sleep(Duration::from_micros(500));
                 counts.time(|| queue.counts());
             }
             stop.store(true, Ordering::Relaxed);
             drop(queue.shut_down(ShutdownMode::Abandon));
-            hogs.into_iter().map(|hog| hog.join().expect("a thread of the work panicked")).sum()
+            hogs.into_iter().map(|hog| hog.join().expect("a thread of the workload panicked")).sum()
         });
         Tally::keys(turns)
     });

@@ -1,11 +1,11 @@
-//! How many crates a client is made of.
+//! The number of crates in a client's dependency tree.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::meter::{Sample, Tally, measure};
 
-/// What `cargo tree -e normal` names of these packages of this workspace, each crate once.
+/// Counts the different crates that `cargo tree -e normal` prints for these packages of this workspace.
 pub(crate) fn crates(packages: &[&str]) -> Sample {
     let mut crates = 0;
     let sample = measure(|| {
@@ -13,7 +13,7 @@ pub(crate) fn crates(packages: &[&str]) -> Sample {
         tree.args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         packages.iter().for_each(|package| _ = tree.args(["--package", package]));
-        let output = tree.output().expect("cargo is there");
+        let output = tree.output().expect("cannot run cargo");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
         let lines = text.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The same GETs on hyper alone: connections that stand, and nothing that could go wrong.
+//! The same GETs on hyper alone, with open connections and no error handling.
 
 use std::sync::Arc;
 
@@ -19,25 +19,25 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::get::{Asker, ask, check};
+use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::Sample;
 
-/// Over HTTP/1.1 each who asks has a connection; over HTTP/2 there is one for all.
-pub(super) fn get(how: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
-    let server = Server::new(how, protocol);
-    let askers = runtime.block_on(async {
-        let mut askers: Vec<Bare> = Vec::new();
-        while askers.len() < at_once {
-            let sender = match askers.last().map(|asker| &asker.sender) {
+/// Over HTTP/1.1 each getter has its own connection. Over HTTP/2 all getters share one.
+pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
+    let server = Server::new(setting, protocol);
+    let getters = runtime.block_on(async {
+        let mut getters: Vec<Bare> = Vec::new();
+        while getters.len() < at_once {
+            let sender = match getters.last().map(|getter| &getter.sender) {
                 Some(Sender::Http2(sender)) => Sender::Http2(sender.clone()),
                 _ => server.connect(protocol).await,
             };
-            askers.push(Bare { server: server.clone(), sender });
+            getters.push(Bare { server: server.clone(), sender });
         }
-        askers
+        getters
     });
-    ask(how, runtime, askers)
+    run(setting, runtime, getters)
 }
 
 #[derive(Clone)]
@@ -58,18 +58,18 @@ enum Sender {
 }
 
 impl Server {
-    fn new(how: &Setting, protocol: Protocol) -> Self {
-        let config = how.config(protocol);
+    fn new(setting: &Setting, protocol: Protocol) -> Self {
+        let config = setting.config(protocol);
         let (scheme, authority) = config.server.split_once("://").expect("the server is a URL");
         let tls = config.tls.ca.map(|ca| {
             let pem = match &ca {
                 PemSource::Inline(pem) => pem.clone(),
-                PemSource::File(path) => std::fs::read(path).expect("the authority can be read"),
+                PemSource::File(path) => std::fs::read(path).expect("cannot read the CA file"),
             };
             let mut roots = RootCertStore::empty();
-            roots.add(CertificateDer::from_pem_slice(&pem).expect("a certificate")).expect("an authority");
+            roots.add(CertificateDer::from_pem_slice(&pem).expect("a valid certificate")).expect("a valid CA");
             let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-            let builder = builder.with_safe_default_protocol_versions().expect("versions of TLS");
+            let builder = builder.with_safe_default_protocol_versions().expect("the provider has TLS versions");
             let mut config = builder.with_root_certificates(roots).with_no_client_auth();
             let http2 = protocol == Protocol::Http2;
             config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
@@ -80,12 +80,12 @@ impl Server {
 
     async fn connect(&self, protocol: Protocol) -> Sender {
         let tcp = TcpStream::connect(&self.authority).await.expect("the server listens");
-        tcp.set_nodelay(true).expect("a socket");
+        tcp.set_nodelay(true).expect("cannot configure the socket");
         match &self.tls {
             None => Sender::over(tcp, protocol).await,
             Some(tls) => {
-                let name = ServerName::try_from("127.0.0.1").expect("an address");
-                Sender::over(tls.connect(name, tcp).await.expect("TLS"), protocol).await
+                let name = ServerName::try_from("127.0.0.1").expect("a valid address");
+                Sender::over(tls.connect(name, tcp).await.expect("the TLS handshake succeeds"), protocol).await
             }
         }
     }
@@ -94,20 +94,21 @@ impl Server {
 impl Sender {
     async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
         let stream = TokioIo::new(stream);
-        // How a connection ends is nobody's business: it does with the program.
+        // The connection lives as long as the program, so its result does not matter.
         if protocol == Protocol::Http2 {
-            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), stream).await.expect("the HTTP/2 handshake succeeds");
             drop(tokio::spawn(connection));
             return Self::Http2(sender);
         }
-        let (sender, connection) = http1::handshake(stream).await.expect("HTTP/1.1");
+        let (sender, connection) = http1::handshake(stream).await.expect("the HTTP/1.1 handshake succeeds");
         drop(tokio::spawn(connection));
         Self::Http1(sender)
     }
 }
 
-impl Asker for Bare {
-    async fn ask(&mut self) {
+impl Getter for Bare {
+    async fn get_once(&mut self) {
         const PATH: &str = "/api/v1/namespaces/default/configmaps/small";
         let Server { scheme, authority, .. } = &self.server;
         let request = Request::get(match &self.sender {
@@ -118,12 +119,12 @@ impl Asker for Bare {
         let answer = match &mut self.sender {
             Sender::Http1(sender) => {
                 sender.ready().await.expect("the server keeps the connection");
-                let request = request.header(HOST, authority).body(Empty::new()).expect("a request");
+                let request = request.header(HOST, authority).body(Empty::new()).expect("a valid request");
                 sender.send_request(request).await
             }
-            Sender::Http2(sender) => sender.send_request(request.body(Empty::new()).expect("a request")).await,
+            Sender::Http2(sender) => sender.send_request(request.body(Empty::new()).expect("a valid request")).await,
         };
-        let body = answer.expect("the server answers").into_body().collect().await.expect("a body");
-        check(&serde_json::from_slice::<ConfigMap>(&body.to_bytes()).expect("the object"));
+        let body = answer.expect("the server answers").into_body().collect().await.expect("a complete body");
+        check(&serde_json::from_slice::<ConfigMap>(&body.to_bytes()).expect("a valid config map"));
     }
 }

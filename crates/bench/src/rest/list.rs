@@ -1,4 +1,4 @@
-//! A list of 20,000 pods, of which nobody wants to keep any.
+//! A list of 20,000 pods that are dropped at once.
 
 use std::pin::pin;
 
@@ -12,22 +12,22 @@ use super::Setting;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
-/// Each is decoded as it comes, and dropped. The window is the list; a small one before it has the program loaded and connected.
-pub(super) fn list(how: &Setting, runtime: &Runtime) -> Sample {
-    let client = RestClient::new(ClientConfig::new(how.server.as_str())).expect("a client can be made");
+/// Decodes and drops each pod as it arrives. Only the full list is measured. A small list before it loads the code and connects.
+pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
+    let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);
     runtime.block_on(read(&pods, 100));
     measure(|| Tally::operations(runtime.block_on(read(&pods, 0))))
 }
 
-/// How many there were; all, if the limit is 0.
+/// Lists the pods and returns their number. A limit of 0 means all.
 async fn read(pods: &Api<Pod>, limit: u32) -> usize {
     let mut read = 0;
     let page = ListWatch::list(pods, &ListOptions { limit, ..ListOptions::default() }).await;
     let mut page = pin!(page.expect("the server answers"));
     while let Some(part) = page.next().await {
-        if let ListPart::Item(item) = part.expect("the list comes whole") {
-            let pod: Pod = item.decode().expect("a pod");
+        if let ListPart::Item(item) = part.expect("the list is complete") {
+            let pod: Pod = item.decode().expect("a valid pod");
             read += usize::from(pod.metadata.name.is_some());
         }
     }

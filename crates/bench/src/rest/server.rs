@@ -1,4 +1,4 @@
-//! The server of the area: one small object, and watches that tell of it each second.
+//! The server of the area `rest`. It serves one small object, and watches that send an event per second.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Where it listens.
+/// The listeners of the server.
 #[derive(Debug)]
 pub struct Listeners {
     /// For HTTP/1.1.
@@ -32,18 +32,18 @@ pub struct Listeners {
     pub tls: TcpListener,
 }
 
-/// A small object, as a client reads it often: half a kilobyte.
+/// A typical small object of half a kilobyte.
 const SMALL: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default","uid":"8d2c1f7e-5a7f-4b0e-9c57-3f0f6b1f9a10","resourceVersion":"1000000001","creationTimestamp":"2026-01-05T10:00:00Z","labels":{"app.kubernetes.io/name":"small","team":"atlas"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-05T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:key":{}}}}]},"data":{"key":"value","log-level":"info"}}"#;
 
-/// As many streams as a kube-apiserver allowed for years.
+/// The limit of concurrent streams that kube-apiserver had for years.
 const MOST_STREAMS: u32 = 250;
 const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
 
-/// Begins to serve, and tells the certificate of its authority, as PEM.
+/// Starts the server and returns the certificate of its CA as PEM.
 ///
 /// # Errors
 ///
-/// A certificate cannot be made.
+/// The certificate cannot be created.
 pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -58,7 +58,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let tls = TlsAcceptor::from(Arc::new(tls));
     let objects = Arc::new(Objects::default());
-    // Both run for as long as the program. How a client goes is its own affair.
+    // Both tasks run as long as the program. Errors of a connection concern only its client.
     let plain = objects.clone();
     drop(tokio::spawn(accept(listeners.plain, move |stream| {
         let objects = plain.clone();
@@ -97,7 +97,7 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, objects: A
     let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }
 
-/// What there is to be asked for.
+/// The resources of the server.
 #[derive(Default)]
 struct Objects {
     watches: AtomicU64,
@@ -121,7 +121,7 @@ impl Objects {
         response
     }
 
-    /// Not all at the same time: the events of a thousand watches come spread over the second.
+    /// Opens a watch. The watches start at different times, so that the events of a thousand watches are spread over the second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

@@ -1,4 +1,4 @@
-//! A thousand watches, each with an event a second.
+//! A thousand watches with one event per second each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use super::{Protocol, Setting};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, sockets};
 
-/// A task each, which decodes the events; over HTTP/2 where a side has it. What is resident, and which sockets are open, is counted from
-/// before the first is opened to the end of the window.
-pub(super) fn watches(how: &Setting, runtime: &Runtime) -> Sample {
+/// Each watch has a task that decodes the events. The watches use HTTP/2 on each side that supports it. Resident memory and open sockets
+/// are counted from before the first watch until the end of the measurement.
+pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
-    let api: Api<ConfigMap> = Api::namespaced(how.client(Protocol::Http2), "default");
+    let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");
     let (bytes, connections) = (resident(), sockets());
     let (opened, events) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
@@ -45,7 +45,7 @@ pub(super) fn watches(how: &Setting, runtime: &Runtime) -> Sample {
     });
     let before = events.load(Ordering::Relaxed);
     let sample = measure(|| {
-        runtime.block_on(sleep(if how.quick { Duration::from_secs(1) } else { Duration::from_secs(10) }));
+        runtime.block_on(sleep(if setting.quick { Duration::from_secs(1) } else { Duration::from_secs(10) }));
         Tally::operations(events.load(Ordering::Relaxed) - before)
     });
     assert!(tasks.try_join_next().is_none(), "a watch ended");

@@ -1,6 +1,6 @@
-//! A fleet of real processes, killed, stopped, paused by a signal and cut off from the server, with client-go's elector among them where
-//! `PINTLE_FLEET_GO` names its program: `cargo xtask conformance --fleet` builds that. The server is an embedded one, or that of the
-//! kubeconfig `PINTLE_FLEET_KUBECONFIG`.
+//! A fleet of real processes that are killed, stopped, paused by a signal and disconnected from the server. If `PINTLE_FLEET_GO` names the
+//! program of client-go's elector, half of the processes run it; `cargo xtask conformance --fleet` builds that program. The server is an
+//! embedded one, or the one of the kubeconfig `PINTLE_FLEET_KUBECONFIG`.
 
 mod proxy;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pintle::apiserver::{ApiServer, ApiServerConfig};
 use proxy::Proxy;
 
-/// A process on its way.
+/// A running process.
 struct Process {
     identity: String,
     is_ours: bool,
@@ -23,15 +23,15 @@ struct Process {
     is_paused: bool,
 }
 
-/// What is done to the leader, until another one leads.
+/// A disruption of the leader. It lasts until another process leads.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum Disruption {
     Kill,
-    /// Its input ends, so it releases.
+    /// Closes the standard input, so the process releases the lease.
     Stop,
-    /// SIGSTOP, and SIGCONT when another one leads.
+    /// Sends SIGSTOP, and SIGCONT when another process leads.
     Pause,
-    CutOff,
+    Disconnect,
 }
 
 struct Fleet {
@@ -40,17 +40,17 @@ struct Fleet {
     kubeconfig: String,
     address: String,
     go: Option<PathBuf>,
-    born: usize,
+    started: usize,
     processes: Vec<Process>,
-    /// The logs of those that are gone, too.
+    /// The identities and logs of all processes, including ended ones.
     logs: Vec<(String, PathBuf)>,
 }
 
 impl Fleet {
     async fn start(&mut self) {
-        let is_ours = self.go.is_none() || self.born.is_multiple_of(2);
-        let identity = format!("{}-{}", if is_ours { "ours" } else { "client-go" }, self.born);
-        self.born += 1;
+        let is_ours = self.go.is_none() || self.started.is_multiple_of(2);
+        let identity = format!("{}-{}", if is_ours { "ours" } else { "client-go" }, self.started);
+        self.started += 1;
         let server = self.address.parse().unwrap();
         let proxy = Proxy::start(server).await;
         let kubeconfig = self.folder.join(format!("{identity}.kubeconfig"));
@@ -65,65 +65,64 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until somebody does something who did not lead before: its place.
+    /// Waits until a process other than `other_than` acts, and returns its index.
     async fn leader(&self, other_than: Option<&str>) -> usize {
-        let started = Instant::now();
-        let seen = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
-        let before: Vec<u64> = self.processes.iter().map(seen).collect();
+        let begin = Instant::now();
+        let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
+        let before: Vec<u64> = self.processes.iter().map(log_length).collect();
         loop {
-            let grew =
-                self.processes.iter().zip(&before).position(|(process, before)| {
-                    other_than != Some(process.identity.as_str()) && seen(process) > *before
-                });
+            let grew = self.processes.iter().zip(&before).position(|(process, before)| {
+                other_than != Some(process.identity.as_str()) && log_length(process) > *before
+            });
             if let Some(index) = grew {
                 return index;
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "nobody leads but {other_than:?}");
+            assert!(begin.elapsed() < Duration::from_secs(60), "no process leads except {other_than:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    async fn trouble(&mut self, what: Trouble) {
+    async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // client-go's goes on after a pause, until a renewal is refused: that it may act beside another one is known.
-        let what = match what {
-            Trouble::Pause if !leader.is_ours => Trouble::Kill,
-            what => what,
+        // After a pause, client-go's elector continues until a renewal fails. It may act at the same time as another leader; this is known.
+        let disruption = match disruption {
+            Disruption::Pause if !leader.is_ours => Disruption::Kill,
+            disruption => disruption,
         };
         let identity = leader.identity.clone();
-        match what {
-            Trouble::Kill => leader.child.kill().unwrap(),
-            Trouble::Stop => drop(leader.child.stdin.take()),
-            Trouble::Pause => leader.pause(true),
-            Trouble::CutOff => leader.proxy.cut(true),
+        match disruption {
+            Disruption::Kill => leader.child.kill().unwrap(),
+            Disruption::Stop => drop(leader.child.stdin.take()),
+            Disruption::Pause => leader.pause(true),
+            Disruption::Disconnect => leader.proxy.cut(true),
         }
         self.leader(Some(&identity)).await;
         let leader = &mut self.processes[index];
-        match what {
-            Trouble::Pause => return leader.pause(false),
-            Trouble::CutOff => leader.proxy.cut(false),
-            Trouble::Kill | Trouble::Stop => {}
+        match disruption {
+            Disruption::Pause => return leader.pause(false),
+            Disruption::Disconnect => leader.proxy.cut(false),
+            Disruption::Kill | Disruption::Stop => {}
         }
-        // One of client-go that has lost its term ends, too.
-        if !leader.is_ours || !matches!(what, Trouble::CutOff) {
+        // A process of client-go also ends when it has lost its term.
+        if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
             self.start().await;
         }
     }
 
-    /// The terms of all, by their first and last deeds, in order.
+    /// Returns the first and last action of each term, with the identity of the leader, in order.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // Who never led has written nothing. One that was killed may have left half a line.
+            // A process that never led has no log. A killed process may have left an incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
-                let mut deeds = term.lines().map(|line| line.parse::<u128>().unwrap());
-                let first = deeds.next().unwrap();
-                terms.push((first, deeds.next_back().unwrap_or(first), identity.clone()));
+                let mut actions = term.lines().map(|line| line.parse::<u128>().unwrap());
+                let first = actions.next().unwrap();
+                terms.push((first, actions.next_back().unwrap_or(first), identity.clone()));
             }
         }
         terms.sort();
@@ -150,7 +149,7 @@ impl Drop for Process {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_are_killed_paused_and_cut_off_never_act_at_a_time() {
+async fn killed_paused_and_disconnected_processes_never_overlap() {
     let folder = env::temp_dir().join(format!("pintle-fleet-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (server, kubeconfig) = match env::var_os("PINTLE_FLEET_KUBECONFIG") {
@@ -167,21 +166,21 @@ async fn processes_that_are_killed_paused_and_cut_off_never_act_at_a_time() {
     let lease = format!("default/fleet-{}", std::process::id());
     let go = env::var_os("PINTLE_FLEET_GO").map(PathBuf::from);
     let (processes, logs) = (Vec::new(), Vec::new());
-    let mut fleet = Fleet { folder: folder.clone(), lease, kubeconfig, address, go, born: 0, processes, logs };
+    let mut fleet = Fleet { folder: folder.clone(), lease, kubeconfig, address, go, started: 0, processes, logs };
     for _ in 0..4 {
         fleet.start().await;
     }
-    let troubles = [Trouble::Pause, Trouble::CutOff, Trouble::Kill, Trouble::Stop];
-    for what in troubles.into_iter().cycle().take(8) {
-        fleet.trouble(what).await;
+    let disruptions = [Disruption::Pause, Disruption::Disconnect, Disruption::Kill, Disruption::Stop];
+    for disruption in disruptions.into_iter().cycle().take(8) {
+        fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // Those that were paused, too, have had their say.
+    // Paused processes were resumed before, so they have logged all of their actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {
         let [(_, last, one), (first, _, other)] = pair else { continue };
-        assert!(last <= first, "{one} acted for {} ms beside {other}: {terms:?}", (last - first) / 1_000_000);
+        assert!(last <= first, "{one} and {other} overlapped for {} ms: {terms:?}", (last - first) / 1_000_000);
     }
     assert!(terms.len() > 8, "{terms:?}");
     if let Some(server) = server {

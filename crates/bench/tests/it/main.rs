@@ -1,5 +1,5 @@
-//! Tests with processes of our own.
+//! Tests that start processes of this crate.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fleet;

@@ -1,4 +1,4 @@
-// The day of a controller, by the official JavaScript client: each step fails loudly, or the next one runs.
+// A typical scenario of a controller, with the official JavaScript client. Each step must succeed before the next one starts.
 
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -15,10 +15,10 @@ async function refused(code, call) {
   await assert.rejects(call, (error) => error.code === code);
 }
 
-async function until(what, holds) {
+async function until(description, holds) {
   const deadline = Date.now() + 30_000;
   while (!(await holds())) {
-    assert.ok(Date.now() < deadline, `never ${what}`);
+    assert.ok(Date.now() < deadline, `timeout while waiting for: ${description}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
@@ -37,7 +37,7 @@ await refused(409, () => core.createNamespacedConfigMap({ namespace, body: { met
 await refused(404, () => core.readNamespacedConfigMap({ namespace, name: 'absent' }));
 console.log('ok  create, read, list, pages');
 
-// An informer beside writes.
+// An informer during writes.
 const seen = [];
 const list = () => core.listNamespacedConfigMap({ namespace, labelSelector: 'half' });
 const informer = k8s.makeInformer(config, `/api/v1/namespaces/${namespace}/configmaps`, list, 'half');
@@ -58,7 +58,7 @@ assert.deepEqual(seen.slice(5), ['update m1', 'delete m2']);
 await informer.stop();
 console.log('ok  informer, patch, conflict, delete');
 
-// Server-side apply, with a conflict.
+// Server-side apply, including a conflict.
 const wish = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'applied', namespace }, data: { a: '1' } };
 const apply = (manager, force) => objects.patch(wish, undefined, undefined, manager, force, k8s.PatchStrategy.ServerSideApply);
 await apply('one', false);
@@ -100,7 +100,7 @@ await refused(422, () => widgets.createNamespacedCustomObject(widget('small', 0)
 await definitions.deleteCustomResourceDefinition({ name: `widgets.${group}` });
 console.log('ok  definitions and custom resources');
 
-// The end of a namespace.
+// The deletion of a namespace.
 await core.deleteNamespace({ name: namespace });
 await until('gone', () => core.readNamespace({ name: namespace }).then(() => false, (error) => error.code === 404));
-console.log('ok  the end of a namespace');
+console.log('ok  deletion of a namespace');

@@ -1,4 +1,4 @@
-"""The day of a controller, by the official Python client: each step fails loudly, or the next one runs."""
+"""A typical scenario of a controller, with the official Python client. Each step must succeed before the next one starts."""
 
 import threading
 import uuid
@@ -18,7 +18,7 @@ def refused(code, call):
     except ApiException as error:
         assert error.status == code, error
     else:
-        raise AssertionError(f"not refused with {code}")
+        raise AssertionError(f"the request did not fail with {code}")
 
 
 # Create, read, list by label, page.
@@ -34,13 +34,13 @@ refused(409, lambda: core.create_namespaced_config_map(namespace, {"metadata": {
 refused(404, lambda: core.read_namespaced_config_map("absent", namespace))
 print("ok  create, read, list, pages")
 
-# A watch from the list on, beside writes.
-told, revision = [], rest.metadata.resource_version
+# A watch that starts at the list, during writes.
+events, revision = [], rest.metadata.resource_version
 
 
 def follow():
     for event in watch.Watch().stream(core.list_namespaced_config_map, namespace, resource_version=revision, timeout_seconds=30):
-        told.append((event["type"], event["object"].metadata.name))
+        events.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":
             return
 
@@ -55,10 +55,10 @@ core.patch_namespaced_config_map("m1", namespace, {"data": {"n": "12"}})
 refused(409, lambda: core.replace_namespaced_config_map("m1", namespace, stale))
 core.delete_namespaced_config_map("m2", namespace)
 follower.join(30)
-assert told == [("MODIFIED", "m0"), ("MODIFIED", "m1"), ("DELETED", "m2")], told
+assert events == [("MODIFIED", "m0"), ("MODIFIED", "m1"), ("DELETED", "m2")], events
 print("ok  watch, patch, conflict, delete")
 
-# Server-side apply by the dynamic client, with a conflict.
+# Server-side apply with the dynamic client, including a conflict.
 anything = dynamic.DynamicClient(client.ApiClient())
 maps = anything.resources.get(api_version="v1", kind="ConfigMap")
 wish = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
@@ -94,7 +94,7 @@ widgets.patch_namespaced_custom_object_status(group, "v1", namespace, "widgets",
 client.ApiextensionsV1Api().delete_custom_resource_definition(f"widgets.{group}")
 print("ok  definitions and custom resources")
 
-# What a workload is made of, and its end with all it owns.
+# A workload, and the deletion of its namespace with all objects.
 pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
 apps.create_namespaced_deployment(namespace, {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": pod}})
 apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 3}})
@@ -105,4 +105,4 @@ for event in watch.Watch().stream(core.list_namespace, field_selector=f"metadata
     if event["type"] == "DELETED":
         break
 refused(404, lambda: core.read_namespace(namespace))
-print("ok  workloads, leases, the end of a namespace")
+print("ok  workloads, leases, deletion of a namespace")

@@ -5,14 +5,14 @@ use std::fmt;
 
 use crate::{Difference, Json, Step, compare};
 
-/// What differs, whichever document and request showed it.
+/// The cause of differences, independent of document and request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The kind of the document: `apps/v1/Deployment`.
     pub kind: String,
-    /// The place in the answer, with `*` for indexes: `/body/spec/ports/*/name`.
+    /// The path in the response, with `*` for indexes: `/body/spec/ports/*/name`.
     pub place: String,
-    /// `missing` or `added` in the embedded server's answer, another `value`, or both status codes and the real message.
+    /// `missing` or `added` in the embedded server's response, `value` for another value, or both status codes and the real message.
     pub how: String,
 }
 
@@ -22,26 +22,26 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Where a cause was seen.
+/// The occurrences of a cause.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
-    /// How many differences.
+    /// The number of differences.
     pub count: usize,
     /// The requests: `create`, `put status`.
     pub requests: BTreeSet<String>,
     /// The documents.
     pub documents: BTreeSet<String>,
-    /// What both servers answered, the first time.
+    /// The first responses of both servers.
     pub example: String,
 }
 
-/// All causes that were seen.
+/// All causes with their occurrences.
 #[derive(Clone, Debug, Default)]
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the answers of both servers to one document. A step with different status codes is one difference, and the
-    /// last one that is compared if it is a create.
+    /// Compares the responses of both servers to one document. A step with different status codes counts as one difference. If that step is
+    /// a create, the comparison stops there.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Causes {
         }
     }
 
-    /// Adds all of another's.
+    /// Adds all causes of another collection.
     pub(super) fn append(&mut self, other: Self) {
         for (cause, seen) in other.0 {
             let known = self.0.entry(cause).or_default();
@@ -108,7 +108,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// A path with `*` for the indexes of lists and the keys of managed fields.
+/// Returns a path with `*` for indexes of lists and a short form of the keys of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -118,7 +118,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// A message with `*` for its quoted parts and numbers.
+/// Returns a message with `*` for its quoted parts and `#` for its numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_one_path_are_one_cause_whatever_the_index_and_the_request() {
+    fn causes_ignore_indexes_and_requests() {
         let body = |inner: &str| format!(r#"{{"status":200,"body":{{"l":[{inner}]}}}}"#);
         let (one, two) = (body(r#"{"a":1}"#), body(r#"{"a":2}"#));
         assert_eq!(causes(&[("get", &one, &two), ("put", &one, &two)]), ["2 v1/Pod /body/l/*/a: value"]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn different_status_codes_are_one_difference_that_names_the_message() {
+    fn different_status_codes_are_one_difference_with_the_message() {
         let real = r#"{"status":422,"body":{"message":"spec[3]: Invalid value: \"x\"","code":422}}"#;
         let expected = "1 v1/Pod /status: 422, embedded 201: spec[#]: Invalid value: *";
         assert_eq!(causes(&[("create", real, r#"{"status":201,"body":{}}"#)]), [expected]);

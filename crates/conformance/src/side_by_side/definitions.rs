@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: they are created before all else, and their discovery and OpenAPI documents are compared.
+//! CustomResourceDefinitions: they are created first, and their discovery and OpenAPI documents are compared.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::{Causes, Comparison, Servers};
 use crate::Json;
 use crate::session::{Server, Session};
 
-/// How long a server may take to publish a definition.
+/// The time that a server has to publish a definition.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers, waits until they are established, and compares all that comes of it.
+    /// Creates the definitions on both servers, waits until they are established, and compares their documents.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -28,7 +28,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // Another definition of a name is sent after the first, which then exists.
+        // A second definition with the same name is sent after the first one exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -36,11 +36,11 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // One deadline for all of them: what still differs then differs for good.
+        // One deadline for all definitions: differences that remain then are permanent.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // Without the objects themselves: a definition that one server refused is a difference of its create already.
+            // A definition that one server rejected is not compared here: its create is a difference already.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -53,7 +53,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares GETs, again and again while they differ: a real server publishes definitions with a delay.
+    /// Compares GETs and repeats them while they differ, because a real server publishes definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until a definition is established or cannot be. Returns whether it exists.
+/// Waits up to ten seconds until a definition is established or its names are rejected. Returns whether it exists.
 async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
     let deadline = Instant::now() + PATIENCE;
@@ -96,7 +96,7 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// The served versions of a definition, with their group.
+/// Returns the served versions of a definition with its group.
 fn versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn served_versions_of_a_definition_are_named_with_the_group() {
+    fn versions_are_the_served_ones_with_their_group() {
         let body = r#"{"spec":{"group":"g.io","versions":[{"name":"v1","served":true},{"name":"v2","served":false}]}}"#;
         let definition = Manifest { place: String::new(), body: serde_json::from_str(body).expect("JSON") };
         assert_eq!(versions(&definition), ["g.io/v1"]);

@@ -1,4 +1,4 @@
-//! The requests that one document is sent with.
+//! The requests that are sent for one document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends a document to a server and returns the steps with their answers. It stops after a create that the server refused.
+/// Sends a document to a server and returns the steps with their responses. It stops if the server rejects the create.
 ///
 /// # Errors
 ///
-/// A request without an answer.
+/// A request without a response.
 pub(super) async fn exchange(
     server: &Arc<Server>,
     id: &str,
@@ -30,11 +30,11 @@ pub(super) async fn exchange(
     Ok(talk.masked())
 }
 
-/// Sends plain GETs and returns the steps with their answers.
+/// Sends plain GETs and returns the steps with their responses.
 ///
 /// # Errors
 ///
-/// A request without an answer.
+/// A request without a response.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
     let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
@@ -71,7 +71,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// What can be done with an object that is there.
+    /// Sends the requests for an object that exists.
     async fn stored(&mut self, collection: &str, name: &str, body: &Json, has_status: bool) -> anyhow::Result<()> {
         let object = format!("{collection}/{name}");
         self.send(step("get", "GET", &object)).await?;
@@ -98,7 +98,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends one request, keeps its answer, and saves the object's name and resourceVersion. Returns whether it succeeded.
+    /// Sends one request, stores its response, and saves the object's name and resourceVersion. Returns whether it succeeded.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -122,7 +122,7 @@ impl Talk<'_> {
     }
 }
 
-/// The document in the namespace of its own. A text like `${x}` of the document is no variable.
+/// Moves the document to its own namespace. A text like `${x}` in the document is not a variable.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -138,7 +138,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// The document with its own status, or with a condition where it has none.
+/// Returns the document with its own status, or with a condition if it has none.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -148,7 +148,7 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// A copy with another value at a path of members. What is no object on the way is replaced.
+/// Returns a copy with another value at a path of members. Values on the path that are not objects are replaced.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn document_goes_into_its_own_namespace_and_keeps_its_dollars() {
+    fn document_moves_to_its_own_namespace_and_keeps_dollars() {
         let body = from(&json!({"metadata": {"name": "a", "namespace": "b"}, "spec": ["${x}", "$y"]}));
         let sent = from(&json!({"metadata": {"name": "a", "namespace": "${ns}"}, "spec": ["${dollar}{x}", "$y"]}));
         assert_eq!(in_own_namespace(&body, true), sent);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn set_replaces_and_adds_members_and_what_is_no_object() {
+    fn set_replaces_and_adds_members() {
         let body = from(&json!({"a": {"b": 1}, "n": null}));
         assert_eq!(set(&body, &["a", "b"], "x".into()), from(&json!({"a": {"b": "x"}, "n": null})));
         assert_eq!(set(&body, &["n", "c"], "x".into()), from(&json!({"a": {"b": 1}, "n": {"c": "x"}})));

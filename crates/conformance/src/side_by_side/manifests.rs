@@ -27,7 +27,7 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Whether its group is not one of Kubernetes itself.
+    /// Whether the group does not belong to Kubernetes itself.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
@@ -39,19 +39,19 @@ impl Manifest {
     }
 }
 
-/// All documents below a folder, in the order of their files' names.
+/// All documents below a folder, ordered by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// Documents that are no manifests, with the reason: no YAML, or without apiVersion and kind.
+    /// The documents that are not manifests, with the reason: invalid YAML, or no apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 
-/// Reads each `.yaml`, `.yml` and `.json` file below a folder. Items of a `List` count as documents.
+/// Reads all `.yaml`, `.yml` and `.json` files below a folder. Items of a `List` count as documents.
 ///
 /// # Errors
 ///
-/// A file that cannot be read; a folder without a manifest.
+/// A file cannot be read; the folder has no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;
@@ -91,7 +91,7 @@ impl Manifests {
         }
         let manifest = Manifest { place, body };
         if manifest.text("/apiVersion").is_empty() || manifest.text("/kind").is_empty() {
-            self.skipped.push(format!("{}: neither apiVersion nor kind may be missing", manifest.place));
+            self.skipped.push(format!("{}: apiVersion or kind is missing", manifest.place));
         } else {
             self.documents.push(manifest);
         }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_and_items_of_lists_are_read_and_the_rest_is_skipped_with_a_reason() {
+    fn documents_and_list_items_are_read_and_others_skipped() {
         let mut manifests = Manifests::default();
         let text =
             "a: 1\n---\n---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, spec: {n: 1.5}}]}\n";

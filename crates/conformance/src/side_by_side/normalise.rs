@@ -1,16 +1,18 @@
-//! Replaces what two servers choose for themselves by placeholders: addresses, ports and ages. Names, uids, times and
-//! resourceVersions have theirs already.
+//! Replaces the values that each server chooses with placeholders: addresses, ports and ages. Names, uids, times and resourceVersions have
+//! placeholders already.
 
 use crate::{Json, Step};
 
-/// Replaces them in the answer of each step. Causes of a refused custom resource come in random order, so they are sorted.
+/// Normalises the responses of all steps. The causes of a rejected custom resource are sorted, because real servers return them in random
+/// order.
 pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
     }
 }
 
-/// Sorts the resources of discovery documents. Leaves out what an OpenAPI document says of types that all definitions share, all descriptions of its paths, and its ETag.
+/// Sorts the resources of discovery documents. Removes from OpenAPI documents the types that all definitions share, the descriptions of
+/// paths, and the ETag.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -18,7 +20,7 @@ pub(super) fn without_shared(steps: &mut [Step]) {
     }
 }
 
-/// With the resources of a discovery document by name: a real server lists those of definitions in random order.
+/// Sorts the resources of a discovery document by name. A real server lists resources of definitions in random order.
 fn sorted(json: &Json) -> Json {
     let Json::Object(members) = json else { return json.clone() };
     let sorted = members.iter().map(|(name, member)| match member {
@@ -50,7 +52,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // What the API says of a column.
+                // The API description of a column.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -71,12 +73,12 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Whether it is of the range of Services.
+/// Whether this is an address of the Service range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// A cell of a table: an address, an age, or ports like `80:30123/TCP`.
+/// Masks a cell of a table: an address, an age, or ports like `80:30123/TCP`.
 fn cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_addresses_and_ports_are_replaced_and_given_ones_stay() {
+    fn only_chosen_addresses_and_ports_are_masked() {
         check(
             r#"{"clusterIP":"10.0.0.7","clusterIPs":["10.0.0.7"],"ports":[{"nodePort":30123,"port":80}]}"#,
             false,
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_tables_lose_ages_addresses_and_node_ports() {
+    fn table_cells_lose_ages_addresses_and_node_ports() {
         check(
             r#"{"cells":["a","10.0.0.9","12s","80:31000/TCP,443/TCP",3]}"#,
             false,
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn openapi_documents_lose_shared_types_and_the_descriptions_of_paths() {
+    fn openapi_documents_lose_shared_types_and_path_descriptions() {
         let answer = r#"{"headers":{"etag":"x"},"body":{"paths":{"/a":{"description":"x"}},"components":{"schemas":{
             "io.k8s.Status":{},"com.example.A":{"description":"y"}}}}}"#;
         let expected = r#"{"headers":{},"body":{"paths":{"/a":{}},"components":{"schemas":{
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_of_columns_are_left_out() {
+    fn column_descriptions_are_removed() {
         check(
             r#"{"columnDefinitions":[{"name":"Name","description":"x"}],"description":"y"}"#,
             false,
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_of_discovery_are_sorted_by_name() {
+    fn discovery_resources_are_sorted_by_name() {
         let answer: Json = serde_json::from_str(r#"{"resources":[{"name":"b"},{"name":"a"}]}"#).expect("JSON");
         let mut steps = [Step { path: Some("/apis/g/v1".into()), answer: Some(answer), ..Step::default() }];
         without_shared(&mut steps);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_sorted_for_custom_resources_alone() {
+    fn causes_are_sorted_only_for_custom_resources() {
         let answer = r#"{"message":"m","details":{"causes":[{"field":"b"},{"field":"a"}]}}"#;
         check(answer, true, r#"{"details":{"causes":[{"field":"a"},{"field":"b"}]}}"#);
         check(answer, false, answer);

@@ -9,7 +9,7 @@ use super::manifests::Manifest;
 use crate::Json;
 use crate::session::{Server, Session};
 
-/// A resource of the API.
+/// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
     /// `/api/v1`, `/apis/apps/v1`.
@@ -17,7 +17,7 @@ pub(super) struct Resource {
     /// The plural name.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether its objects are stored, and not just answered.
+    /// Whether objects are stored. The requests of other resources only return a response.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }

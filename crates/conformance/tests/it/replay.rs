@@ -1,11 +1,11 @@
-//! The replayer against servers: the embedded one, one that is silent, one that hangs up, none at all.
+//! Tests of the replayer against the embedded server, a silent server, and no server.
 
 use std::time::Duration;
 
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
 use tokio::net::TcpListener;
 
-/// Cases that any API server has to pass, of each sort of step.
+/// Cases with each type of step that any API server has to pass.
 const PLAIN: [&str; 3] =
     ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
 
@@ -29,7 +29,7 @@ async fn run(target: &Target, case: Case) -> Verdict {
 }
 
 #[tokio::test]
-async fn the_packed_cases_are_all_there() {
+async fn all_packed_cases_can_be_loaded() {
     let cases = load(&packed_folder()).expect("packed cases");
     assert_eq!(cases.len(), 2195);
     assert!(PLAIN.iter().all(|name| cases.iter().any(|case| case.name == *name)));
@@ -47,7 +47,7 @@ async fn plain_cases_pass_against_the_embedded_server() {
 }
 
 #[tokio::test]
-async fn a_wrong_answer_fails_its_case_and_says_where() {
+async fn wrong_response_fails_its_case_with_the_path() {
     let server = embedded::start().await.expect("the embedded server");
     let case = case(
         r#"{"name":"a/b","steps":[{"do":"GET","path":"/api/v1/namespaces/${ns}","only":["/metadata/name"],
@@ -55,22 +55,22 @@ async fn a_wrong_answer_fails_its_case_and_says_where() {
     );
     let verdict = run(&target(server.url()), case).await;
     assert!(!verdict.passes());
-    let told: Vec<String> = verdict.differences.iter().map(ToString::to_string).collect();
-    assert_eq!(told, [r#"step 0 GET /api/v1/namespaces/${ns} /at//metadata/name: want "other", got "${ns}""#]);
+    let differences: Vec<String> = verdict.differences.iter().map(ToString::to_string).collect();
+    assert_eq!(differences, [r#"step 0 GET /api/v1/namespaces/${ns} /at//metadata/name: want "other", got "${ns}""#]);
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_silent_server_fails_the_case_and_not_the_run() {
+async fn silent_server_fails_only_the_case() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let silent = Target { limit: Duration::from_millis(50), ..target(url) };
     let verdict = run(&silent, case(r#"{"name":"a/b","steps":[{"do":"GET","path":"/api"}]}"#)).await;
-    assert!(verdict.differences[0].got.contains("no answer within 50ms"), "{verdict:?}");
+    assert!(verdict.differences[0].got.contains("no response within 50ms"), "{verdict:?}");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_fails_the_case_and_is_named() {
+async fn unreachable_server_fails_the_case_and_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
@@ -80,36 +80,37 @@ async fn a_server_that_is_not_there_fails_the_case_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_url_that_is_none_fails_the_run() {
+async fn invalid_url_fails_the_run() {
     let error = replay(&target("ftp://x".to_owned()), Vec::new(), |_| {}).await.expect_err("no such scheme");
-    assert!(error.to_string().contains("neither http: nor https:"), "{error}");
+    assert!(error.to_string().contains("is not http or https"), "{error}");
 }
 
 #[tokio::test]
-async fn polling_ends_when_its_patience_does() {
+async fn polling_ends_with_the_patience_of_the_target() {
     let server = embedded::start().await.expect("the embedded server");
     let hasty = Target { patience: Duration::from_millis(30), ..target(server.url()) };
     let until = r#"{"name":"a/b","steps":[{"do":"UNTIL","path":"/nosuch","status":200,"seconds":600}]}"#;
     let verdict = run(&hasty, case(until)).await;
-    assert!(verdict.differences[0].got.contains("did not hold within 30ms; last: 404"), "{verdict:?}");
+    assert!(verdict.differences[0].got.contains("was not met within 30ms; last: 404"), "{verdict:?}");
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn polling_may_send_any_request_and_an_answer_may_leave_out_headers_and_keep_a_tokens_claims() {
+async fn until_repeats_any_request_and_responses_keep_claims() {
     let server = embedded::start().await.expect("the embedded server");
     let accounts = "/api/v1/namespaces/${ns}/serviceaccounts";
-    let made = format!(
+    let create = format!(
         r#"{{"do":"UNTIL","seconds":600,"status":201,"request":{{"do":"POST","path":"{accounts}","body":{{"metadata":{{"name":"a"}}}}}}}}"#
     );
     let claims = r#"{"header":["alg","kid"],"claims":{"iss":"https://kubernetes.default.svc","aud":["https://kubernetes.default.svc"],
         "sub":"system:serviceaccount:${ns}:a","iat":"<seconds>","nbf":"iat+0","exp":"iat+3600","jti":"<uuid>",
         "kubernetes.io":{"namespace":"${ns}","serviceaccount":{"name":"a","uid":"<uid:1>"}}}}"#;
-    let asked = format!(
+    let request_token = format!(
         r#"{{"do":"POST","path":"{accounts}/a/token","body":{{}},"only":["/status/token"],"claims":"/status/token","without":["content-type"],
         "answer":{{"status":201,"headers":{{}},"at":{{"/status/token":"<jwt>"}},"claims":{claims}}}}}"#
     );
-    let verdict = run(&target(server.url()), case(&format!(r#"{{"name":"a/b","steps":[{made},{asked}]}}"#))).await;
+    let verdict =
+        run(&target(server.url()), case(&format!(r#"{{"name":"a/b","steps":[{create},{request_token}]}}"#))).await;
     assert!(verdict.passes(), "{verdict:?}");
     server.shutdown().await;
 }

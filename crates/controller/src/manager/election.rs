@@ -80,7 +80,7 @@ struct Term {
 /// Runs the team while this replica leads, or all the time if there is no election.
 ///
 /// On a multi-threaded runtime, the election has its own thread and runtime. Reconciliations that block their threads
-/// then prevent neither renewals nor the loss of a term. On a single-threaded runtime, the election shares it.
+/// then do not prevent renewals or the loss of a term. On a single-threaded runtime, the election shares it.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,

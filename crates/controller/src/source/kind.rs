@@ -302,7 +302,7 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
 }
 
 /// Returns whether an event of the reconciled object ends its back-off at once. A reconciler does not write the spec of
-/// its own object, nor create or delete it.
+/// its own object, and does not create or delete it.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,

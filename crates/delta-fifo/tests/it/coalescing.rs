@@ -1,4 +1,4 @@
-//! What a listener is told, one scenario each.
+//! The changes that a listener receives, one test per scenario.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// The identity of an object is the hundreds of its value.
+/// Objects are the same if their values have the same hundreds.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -29,7 +29,7 @@ fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
     fifo.deleted(name.into(), object(name, known), object(name, last), true);
 }
 
-/// Empties the queue: `A a1` added, `U a1>a2` updated, `D a2` deleted, `D? a2` deleted, and nobody saw how.
+/// Empties the queue. `A a1` is an addition, `U a1>a2` an update, `D a2` an observed deletion, `D? a2` an inferred deletion.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     let text = |object: &Thing| format!("{}{}", object.name, object.value);
     let describe = |change: Change<Arc<Thing>>| match change {
@@ -51,13 +51,13 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         update(&mut fifo, "a", 101, 102);
         assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
 
-        // It changed before it went, which the listener was not told.
+        // The object changed before its deletion. That change was not delivered.
         update(&mut fifo, "a", 102, 103);
         delete(&mut fifo, "a", 103, 104);
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another one came and went unseen.
+        // Another object was added and deleted without being delivered.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -76,14 +76,14 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The end that was seen is that of another one.
+    // The observed deletion belongs to another object than the known one.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);
     delete(&mut fifo, "b", 2, 101);
     assert_eq!(pops(&mut fifo), ["D? b2"]);
 
-    // It is seen after all.
+    // An inferred deletion is followed by an observed one.
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
     delete(&mut fifo, "c", 1, 2);
     fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
@@ -91,7 +91,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
 }
 
 #[test]
-fn only_the_newest_pins_no_old_object() {
+fn newest_delivery_keeps_no_old_object() {
     let check = |delivery, is_pinned: bool| {
         let mut fifo = fifo(delivery);
         let [first, second, third] = [1, 2, 3].map(|value| object("a", value));
@@ -163,7 +163,7 @@ fn first_delivery_of_a_key_overtakes_queued_changes() {
     for delivery in [Delivery::Coalesced, Delivery::Newest] {
         let mut fifo = fifo(delivery);
         update(&mut fifo, "changed", 1, 2);
-        update(&mut fifo, "anew", 1, 101);
+        update(&mut fifo, "recreated", 1, 101);
         delete(&mut fifo, "gone", 1, 1);
         let overtake = |name: &str| {
             let Overtaken { newest, untold } = fifo.overtake(&name.to_owned())?;
@@ -171,10 +171,10 @@ fn first_delivery_of_a_key_overtakes_queued_changes() {
         };
         let old = (delivery == Delivery::Coalesced).then_some(1);
         assert_eq!(
-            ["same", "changed", "gone", "anew"].map(overtake),
+            ["same", "changed", "gone", "recreated"].map(overtake),
             [None, Some((Some(2), old)), Some((None, Some(1))), Some((None, Some(1)))]
         );
-        assert_eq!(pops(&mut fifo), ["A anew101"], "another object is none of what is told now");
+        assert_eq!(pops(&mut fifo), ["A recreated101"], "the addition of the other object stays queued");
     }
     let mut fifo = fifo(Delivery::Ordered { bound: 9 });
     update(&mut fifo, "changed", 1, 2);

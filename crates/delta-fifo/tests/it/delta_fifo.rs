@@ -1,4 +1,4 @@
-//! The rules of the queue, one scenario each.
+//! The rules of `DeltaFifo`, one test per scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,7 @@ fn d4_d21_replacement_is_delivered_as_replaced_when_configured() {
 }
 
 #[test]
-fn d9_changes_of_one_key_come_out_together() {
+fn d9_changes_of_one_key_are_popped_together() {
     let mut fifo = fifo();
     fifo.add(thing("foo", 10)).unwrap();
     fifo.update(thing("foo", 12)).unwrap();
@@ -99,11 +99,11 @@ fn d10_objects_are_transformed_once_and_tombstones_never() {
 
     fifo.resync().unwrap();
     assert_eq!(pops(&mut fifo), ["S bar0", "S foo0"]);
-    assert_eq!(calls.load(Ordering::Relaxed), 6, "what is known was transformed when it came in");
+    assert_eq!(calls.load(Ordering::Relaxed), 6, "known objects are not transformed again");
 }
 
 #[test]
-fn the_key_is_taken_before_the_transformation() {
+fn key_is_computed_before_the_transformation() {
     let config = DeltaFifoConfig { transformer: Some(Box::new(|_| Ok(thing("renamed", 0)))), ..Default::default() };
     let mut fifo = DeltaFifo::new(key_of, config);
     fifo.add(thing("foo", 1)).unwrap();
@@ -116,7 +116,7 @@ fn d11_d12_d16_deletion_of_unknown_key_is_ignored() {
     let mut unknown = fifo();
     unknown.delete(thing("baz", 20)).unwrap();
     assert!(unknown.is_empty());
-    assert!(unknown.has_synced(), "something came, be it ignored");
+    assert!(unknown.has_synced(), "an ignored change counts as a change");
 
     let mut known = fifo_with(&Known::new("foo0 bar0 baz0"));
     known.add(thing("foo", 10)).unwrap();
@@ -133,7 +133,7 @@ fn d11_d12_d16_deletion_of_unknown_key_is_ignored() {
 }
 
 #[test]
-fn d13_a_replacement_joins_what_is_queued() {
+fn d13_replacement_joins_queued_changes() {
     let mut fifo = fifo();
     fifo.add(thing("foo", 10)).unwrap();
     fifo.replace(things("foo15"), "15").unwrap();
@@ -174,16 +174,16 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // What is known and listed was deleted just before.
+    // A key that is known and listed is deleted before the list.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // The queued state goes into the tombstone, since it is newer than the known one.
+    // The tombstone has the queued state, because it is newer than the known one.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
-    // Deleted and created again.
+    // Deleted and recreated.
     check(
         &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
         &["D bar6, A bar100, D T(bar100)", "S foo5", "D T(baz7)"],
     );
-    // Two lists in a row.
+    // Two lists.
     check(
         &[|fifo| fifo.replace(things("bar100 foo5"), "0").unwrap(), list],
         &["S bar100, D T(bar100)", "S foo5, S foo5", "D T(baz7)"],
@@ -211,14 +211,14 @@ fn d23_initial_list_ends_with_its_last_key() {
         assert!(!fifo.has_synced());
         assert!(fifo.pop().unwrap().is_in_initial_list);
     }
-    assert!(!fifo.has_synced(), "the last one is still at work on");
+    assert!(!fifo.has_synced(), "the last key is not processed yet");
     fifo.processed();
     assert!(fifo.has_synced());
     assert!(!fifo.pop().unwrap().is_in_initial_list);
 }
 
 #[test]
-fn d24_no_key_jumps_the_line() {
+fn d24_keys_keep_their_position() {
     let mut fifo = fifo();
     for next in things("foo10 bar1 foo11 foo13 zab30") {
         fifo.add(next).unwrap();
@@ -247,7 +247,7 @@ fn d26_queue_has_synced_once_first_list_is_processed() {
         let mut fifo = fifo();
         prepare(&mut fifo);
         (0..pops).for_each(|_| _ = fifo.pop());
-        assert!(pops == 0 || !fifo.has_synced(), "the last one is still at work on");
+        assert!(pops == 0 || !fifo.has_synced(), "the last key is not processed yet");
         fifo.processed();
         assert_eq!(fifo.has_synced(), expected);
     };
@@ -281,7 +281,7 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // More than is kept for the next time, and less.
+        // One length is above and one is below the number of places that are kept.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {
@@ -303,7 +303,7 @@ fn d29_failed_replacement_keeps_preceding_objects() {
     let error = fifo.replace(things("a1 bad1 b1"), "0").unwrap_err();
     assert!(matches!(&error, StoreError::Transform(cause) if cause.to_string() == "it is bad"), "{error}");
     assert_eq!(fifo.list_keys(), ["a"]);
-    assert!(!fifo.has_synced(), "it is not the first list");
+    assert!(!fifo.has_synced(), "a failed list does not count as the first list");
 
     fifo.replace(things("a2 b2"), "0").unwrap();
     assert!(fifo.pop().unwrap().is_in_initial_list);
@@ -322,7 +322,7 @@ fn object_without_a_key_is_rejected_without_side_effects() {
     assert!(fifo.is_empty() && !fifo.has_synced());
 
     assert!(fifo.add(thing("", 1)).is_err());
-    assert!(fifo.is_empty() && fifo.has_synced(), "a first change has come, be it a bad one");
+    assert!(fifo.is_empty() && fifo.has_synced(), "a rejected change counts as the first change");
 }
 
 #[test]
@@ -337,8 +337,8 @@ fn d30_known_object_with_lookup_error_counts_as_present() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let unreadable = || {
         let (known, log) = (Known { unreadable: true, ..Known::new("foo1") }, failed.clone());
-        let told = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
-        DeltaFifo::new(key_of, DeltaFifoConfig { on_lookup_error: Some(Box::new(told)), ..knowing(&known) })
+        let record = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
+        DeltaFifo::new(key_of, DeltaFifoConfig { on_lookup_error: Some(Box::new(record)), ..knowing(&known) })
     };
     let mut deleted = unreadable();
     deleted.delete(thing("foo", 2)).unwrap();
@@ -355,7 +355,7 @@ fn d30_known_object_with_lookup_error_counts_as_present() {
 }
 
 #[test]
-fn a_closed_queue_gives_what_it_has() {
+fn closed_delta_fifo_returns_remaining_changes() {
     let mut fifo = fifo();
     fifo.add(thing("a", 1)).unwrap();
     fifo.close();

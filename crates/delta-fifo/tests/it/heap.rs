@@ -1,4 +1,4 @@
-//! The least object first (row S12).
+//! `Heap` (row S12).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn s12_least_item_comes_first_with_concurrent_producers() {
         let fifo = fifo.clone();
         thread::spawn(move || {
             for number in 0..250 {
-                // Neither rising nor falling.
+                // Values in neither ascending nor descending order.
                 let value = (number * 7919 % 250) * 2 + side;
                 fifo.lock().add(thing(&format!("t{side}-{number}-"), value)).unwrap();
             }
@@ -38,7 +38,7 @@ fn s12_least_item_comes_first_with_concurrent_producers() {
 }
 
 #[test]
-fn s12_an_update_finds_its_new_place() {
+fn s12_update_moves_an_item() {
     let mut heap = heap("a10 b20 c30 d40");
     heap.add(thing("d", 1)).unwrap();
     heap.add(thing("a", 50)).unwrap();
@@ -58,7 +58,7 @@ fn s12_delete_removes_any_item_or_returns_none() {
 }
 
 #[test]
-fn s12_of_a_bulk_all_comes_in_or_nothing() {
+fn s12_bulk_add_is_all_or_nothing() {
     let mut heap = heap("a10");
     assert!(matches!(heap.bulk_add(things("b20 1")), Err(StoreError::Key(_))));
     assert_eq!(heap.list(), things("a10"));
@@ -95,7 +95,7 @@ fn s12_closed_heap_returns_items_and_rejects_new_ones() {
 }
 
 #[test]
-fn a_comparison_that_panics_leaves_the_heap_in_order() {
+fn panicking_comparison_leaves_the_heap_consistent() {
     let calls = Arc::new(AtomicUsize::new(usize::MAX));
     let less = {
         let calls = Arc::clone(&calls);

@@ -1,4 +1,4 @@
-//! The queue of latest objects (row S1).
+//! `LatestFifo` (row S1).
 
 use pintle_delta_fifo::{LatestFifo, StoreError};
 
@@ -41,7 +41,7 @@ fn s1_list_replaces_queued_objects_and_deletion_removes_them() {
 }
 
 #[test]
-fn s1_no_key_jumps_the_line() {
+fn s1_keys_keep_their_position() {
     let mut fifo = fifo();
     for next in things("foo10 bar1 foo11 foo13 zab30") {
         fifo.add(next).unwrap();
@@ -72,7 +72,7 @@ fn s1_queue_has_synced_once_first_list_is_processed() {
         prepare(&mut fifo);
         for _ in 0..pops {
             assert!(fifo.pop().unwrap().is_in_initial_list);
-            assert!(!fifo.has_synced(), "it is still at work on");
+            assert!(!fifo.has_synced(), "the object is not processed yet");
         }
         fifo.processed();
         assert_eq!(fifo.has_synced(), expected);
@@ -85,7 +85,7 @@ fn s1_queue_has_synced_once_first_list_is_processed() {
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 1, false);
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 2, true);
     check(|fifo| fifo.replace(things("a1 a2"), "0").unwrap(), 1, true);
-    // What is deleted is not waited for, and neither is a list that was replaced before it was through.
+    // Deleted objects and replaced lists are not waited for.
     let deleted = |fifo: &mut Fifo| {
         fifo.replace(things("a1 b2"), "0").unwrap();
         fifo.delete(thing("b", 2)).unwrap();
@@ -112,7 +112,7 @@ fn s1_only_the_first_list_is_initial() {
 }
 
 #[test]
-fn s1_a_closed_queue_gives_what_it_has() {
+fn s1_closed_queue_returns_remaining_objects() {
     let mut fifo = fifo();
     fifo.add(thing("a", 1)).unwrap();
     fifo.close();

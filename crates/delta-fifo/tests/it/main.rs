@@ -1,4 +1,4 @@
-//! The guarantees of the queues, each under its name.
+//! Tests of the guarantees of the queues and stores.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -1,4 +1,4 @@
-//! Any sequence of operations on the plainer queues, each against a list that is searched from the front for everything.
+//! Random operations on the simpler queues, compared with plain lists.
 
 use pintle_delta_fifo::{DeletedObject, Delta, Heap, Item, LatestFifo, RealFifo, RealFifoConfig};
 use proptest::collection::vec;
@@ -31,7 +31,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// How many initial items are left, those in process included, as counted by hand.
+/// The expected number of unprocessed initial items, including popped ones.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,
@@ -45,8 +45,8 @@ impl Initial {
     }
 }
 
-/// The changes of a queue in order.
-fn real_fifo_does_as_its_model(operations: &[Operation]) -> Result<(), TestCaseError> {
+/// Compares a `RealFifo` with a list.
+fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let known = Known::new("a90 c90");
     let config = RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() };
     let mut fifo = RealFifo::new(key_of, config);
@@ -125,8 +125,8 @@ fn real_fifo_does_as_its_model(operations: &[Operation]) -> Result<(), TestCaseE
     Ok(())
 }
 
-/// The latest objects, each with whether it is initial.
-fn latest_fifo_does_as_its_model(operations: &[Operation]) -> Result<(), TestCaseError> {
+/// Compares a `LatestFifo` with a list of objects, each with its initial flag.
+fn check_latest_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let mut fifo = LatestFifo::new(key_of);
     let (mut model, mut populated, mut in_process) = (Vec::<(Thing, bool)>::new(), false, false);
     for (value, operation) in (0..).zip(operations) {
@@ -180,12 +180,12 @@ fn latest_fifo_does_as_its_model(operations: &[Operation]) -> Result<(), TestCas
 proptest! {
     #[test]
     fn real_fifo_matches_the_model(operations in operations()) {
-        real_fifo_does_as_its_model(&operations)?;
+        check_real_fifo(&operations)?;
     }
 
     #[test]
     fn latest_fifo_matches_the_model(operations in operations()) {
-        latest_fifo_does_as_its_model(&operations)?;
+        check_latest_fifo(&operations)?;
     }
 
     #[test]
@@ -193,7 +193,7 @@ proptest! {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {
-            // No two are alike, so that it is clear which comes first.
+            // No two values are equal, so that the order is unambiguous.
             let object = thing(&format!("n{name}-"), value * 12 + name);
             let at = model.iter().position(|other| other.name == object.name);
             match kind {

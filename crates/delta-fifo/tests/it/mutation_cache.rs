@@ -1,4 +1,4 @@
-//! Reading one's own writes (row S14).
+//! `MutationCache` (row S14).
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn pod(name: &'static str, uid: u32, version: &str) -> Pod {
     Pod { name, uid, version: version.into(), node: "n1" }
 }
 
-/// A cache, at one point in time.
+/// A cache at a fixed time.
 struct Cache {
     cache: MutationCache<&'static str, Pod>,
     now: Instant,
@@ -61,10 +61,18 @@ fn s14_newer_numeric_version_wins() {
     assert_eq!(cache.get(Some(pod("a", 1, "9"))), Some(pod("a", 1, "10")));
     let caught_up = Pod { node: "n2", ..pod("a", 1, "10") };
     assert_eq!(cache.get(Some(caught_up.clone())), Some(caught_up));
-    assert_eq!(cache.get(Some(pod("a", 1, "9"))), Some(pod("a", 1, "9")), "what the store has reached is forgotten");
+    assert_eq!(
+        cache.get(Some(pod("a", 1, "9"))),
+        Some(pod("a", 1, "9")),
+        "the write was removed once the store had it"
+    );
     assert!(cache.cache.mutation(pod("a", 1, "x"), cache.now).is_err());
     cache.write(pod("a", 1, "11"));
-    assert_eq!(cache.get(Some(pod("a", 1, "x"))), Some(pod("a", 1, "x")), "it cannot be told which is newer");
+    assert_eq!(
+        cache.get(Some(pod("a", 1, "x"))),
+        Some(pod("a", 1, "x")),
+        "versions that are not numbers cannot be compared"
+    );
 }
 
 #[test]
@@ -88,7 +96,7 @@ fn s14_equally_new_stored_object_clears_the_write() {
 }
 
 #[test]
-fn s14_a_deletion_clears_what_was_written_before_it() {
+fn s14_deletion_removes_earlier_writes() {
     let cases = [(pod("a", 1, "9"), false), (pod("a", 2, "11"), false), (pod("a", 2, "9"), true)];
     for (deleted, is_left) in cases {
         let mut cache = with_adds();
@@ -106,7 +114,7 @@ fn s14_late_write_of_a_deleted_object_is_ignored() {
         cache.write(late);
         assert_eq!(cache.get(None), None);
     }
-    // It was made anew, and then the answer to the write of the old one comes.
+    // The object was recreated before the response to a write of the old object arrives.
     cache.write(pod("a", 2, "12"));
     cache.write(pod("a", 1, "9"));
     assert_eq!(cache.get(None), Some(pod("a", 2, "12")));
@@ -114,7 +122,7 @@ fn s14_late_write_of_a_deleted_object_is_ignored() {
 
     let mut seen = with_adds();
     seen.delete(&pod("a", 1, "10"));
-    assert_eq!(seen.get(Some(pod("a", 1, "9"))), Some(pod("a", 1, "9")), "a tombstone is invisible");
+    assert_eq!(seen.get(Some(pod("a", 1, "9"))), Some(pod("a", 1, "9")), "tombstones do not affect lookups");
 }
 
 #[test]
@@ -151,7 +159,7 @@ fn s14_writes_expire_by_time_and_capacity() {
     let mut small = self::cache(MutationCacheConfig { capacity: 2, includes_adds: true, ..Default::default() });
     small.write(pod("a", 1, "10"));
     small.write(pod("b", 1, "11"));
-    assert!(small.get(None).is_some(), "who is asked for stays");
+    assert!(small.get(None).is_some(), "a recently used key stays");
     small.write(pod("c", 1, "12"));
     let names: Vec<_> = small.cache.by_index(vec![], |_| true, small.now).iter().map(|pod| pod.name).collect();
     assert_eq!(names, ["a", "c"]);

@@ -1,4 +1,4 @@
-//! Any sequence of operations, against a model that is as plain as can be.
+//! Random operations, compared with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn name(key: usize) -> String {
     ["a", "b", "c", "d"][key].to_owned()
 }
 
-/// The queue as one list of keys with their changes, searched from the front for everything.
+/// The queue as a list of keys with their changes.
 #[derive(Default)]
 struct Model {
     queue: Vec<(String, Vec<Delta<String, Thing>>)>,
@@ -129,7 +129,7 @@ fn apply(fifo: &mut DeltaFifo<String, Thing>, operation: &Operation, value: u32)
     }
 }
 
-/// What happened in the world, of which a consumer is to learn.
+/// Applies an operation to the source of truth.
 fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32) {
     match operation {
         Operation::Add(key) | Operation::Update(key) => _ = truth.insert(name(*key), thing(&name(*key), value)),
@@ -161,7 +161,7 @@ proptest! {
                 }
                 prop_assert_eq!(popped.is_some(), expected.is_some());
             }
-            // The order of inferred deletions is free, so compare by key.
+            // The order of inferred deletions is unspecified, so compare by key.
             let mut left: Vec<_> = fifo.list_keys();
             let mut right: Vec<_> = model.queue.iter().map(|(key, _)| key.clone()).collect();
             left.sort();
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // From here on in the queue's own order.
+            // Continue with the queue's order.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }
@@ -206,9 +206,9 @@ proptest! {
             let mut keys: Vec<_> = batch.items.iter().filter_map(Item::key).collect();
             keys.sort();
             keys.dedup();
-            prop_assert_eq!(keys.len(), batch.items.len(), "each is of another key");
+            prop_assert_eq!(keys.len(), batch.items.len(), "the keys of a batch are distinct");
             for item in batch.items {
-                let Item::One { key, delta } = item else { panic!("{item:?} from a queue that is not atomic") };
+                let Item::One { key, delta } = item else { panic!("{item:?} from a queue with known objects") };
                 known.apply(&Popped { key, deltas: Deltas::new(delta), is_in_initial_list: batch.is_in_initial_list });
             }
             Ok(true)
@@ -234,25 +234,25 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // Objects of one name are one object unless deleted in between; their identity is the hundreds of their value.
+        // An object is identified by its name and the hundreds of its value, which change when it is deleted and recreated.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
-        let (mut truth, mut told) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
+        let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;
-        let take = |fifo: &mut CoalescingFifo<String, Thing>, told: &mut BTreeMap<String, Thing>| {
+        let take = |fifo: &mut CoalescingFifo<String, Thing>, known: &mut BTreeMap<String, Thing>| {
             let Some((key, change)) = fifo.pop() else { return Ok(false) };
             match change {
-                Change::Added { object, .. } => prop_assert_eq!(told.insert(key, object), None),
+                Change::Added { object, .. } => prop_assert_eq!(known.insert(key, object), None),
                 Change::Updated { old, new } => {
-                    let before = told.insert(key, new.clone());
+                    let before = known.insert(key, new.clone());
                     let same = before.as_ref().is_some_and(|before| before.value / 100 == new.value / 100);
-                    prop_assert!(same, "an update is of one object");
+                    prop_assert!(same, "an update does not change the identity");
                     prop_assert_eq!(old, before.filter(|_| delivery != Delivery::Newest));
                 }
                 Change::Deleted { object, final_state_known } => {
-                    let before = told.remove(&key);
+                    let before = known.remove(&key);
                     let same = before.is_some_and(|before| before.value / 100 == object.value / 100);
-                    prop_assert!(same, "the end of another object");
-                    prop_assert_eq!(final_state_known, !object.value.is_multiple_of(2), "what was seen is told as seen");
+                    prop_assert!(same, "the deletion has the identity of the known object");
+                    prop_assert_eq!(final_state_known, !object.value.is_multiple_of(2), "observed deletions stay observed");
                 }
             }
             Ok(true)
@@ -288,12 +288,12 @@ proptest! {
                 }
                 Operation::Replace(_) => {}
                 Operation::Resync => truth.iter().for_each(|(key, object)| fifo.sync(key.clone(), object.clone())),
-                Operation::Pop => _ = take(&mut fifo, &mut told)?,
+                Operation::Pop => _ = take(&mut fifo, &mut known)?,
             }
             let bound = if let Delivery::Ordered { bound } = delivery { bound } else { 0 };
-            prop_assert!(fifo.len() <= bound + 4, "beyond the bound, at most one entry a key");
+            prop_assert!(fifo.len() <= bound + 4, "beyond the bound, at most one entry per key");
         }
-        while take(&mut fifo, &mut told)? {}
-        prop_assert_eq!(told, truth);
+        while take(&mut fifo, &mut known)? {}
+        prop_assert_eq!(known, truth);
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of the queue in order, one scenario each.
+//! The rules of `RealFifo`, one test per scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,12 +33,12 @@ fn text(item: &Item<String, Thing>) -> String {
     }
 }
 
-/// Empties the queue: one entry an item.
+/// Empties the queue. Returns one string per item.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Empties the queue: one entry a batch, with `!` if it is initial.
+/// Empties the queue. Returns one string per batch, with `!` for initial batches.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {
@@ -150,7 +150,7 @@ fn r4_objects_are_transformed_once_and_tombstones_never() {
     fifo.add(thing("bar", 1)).unwrap();
     fifo.replace(things("foo2"), "0").unwrap();
     assert_eq!(pops(&mut fifo), ["S foo0", "A bar101", "D T(bar101)", "R foo102"]);
-    assert_eq!(calls.load(Ordering::Relaxed), 7, "what is known was transformed when it came in");
+    assert_eq!(calls.load(Ordering::Relaxed), 7, "known objects are not transformed again");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn r8_initial_list_ends_with_its_last_processed_item() {
     for (item, is_initial) in expected {
         let popped = fifo.pop().unwrap();
         assert_eq!((text(&popped.item).as_str(), popped.is_in_initial_list), (item, is_initial));
-        assert_eq!(fifo.has_synced(), !is_initial, "{item} is still at work on");
+        assert_eq!(fifo.has_synced(), !is_initial, "{item} is not processed yet");
     }
 
     let mut last = fifo_with(&Known::default());
@@ -247,7 +247,7 @@ fn r14_lists_of_an_atomic_queue_keep_their_order() {
 }
 
 #[test]
-fn r12_a_batch_is_a_run_of_different_keys() {
+fn r12_batch_contains_distinct_keys() {
     let prepared = |initial: &str, updates: &str| {
         let mut fifo = fifo_with(&Known::default());
         fifo.replace(things(initial), "0").unwrap();
@@ -282,7 +282,7 @@ fn whole_list_items_form_their_own_batch() {
 }
 
 #[test]
-fn a_list_with_an_object_at_fault_is_refused() {
+fn list_with_a_bad_object_is_rejected() {
     let transform = |object: Thing| match object.name.as_str() {
         "bad" => Err("it is bad".into()),
         _ => Ok(object),
@@ -302,8 +302,8 @@ fn known_object_with_lookup_error_counts_as_present() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let log = failed.clone();
     let known = Known { unreadable: true, ..Known::new("foo1") };
-    let told = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
-    let mut fifo = RealFifo::new(key_of, RealFifoConfig { on_lookup_error: Some(Box::new(told)), ..knowing(&known) });
+    let record = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
+    let mut fifo = RealFifo::new(key_of, RealFifoConfig { on_lookup_error: Some(Box::new(record)), ..knowing(&known) });
     fifo.resync();
     fifo.replace(vec![], "0").unwrap();
     fifo.close();

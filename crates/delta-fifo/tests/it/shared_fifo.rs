@@ -1,4 +1,4 @@
-//! The queue between threads and tasks.
+//! `SharedFifo` between threads and tasks.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthand
 type Deltas = DeltaFifo<String, Thing>;
 type Real = RealFifo<String, Thing>;
 
-/// Long enough for any machine; nothing waits for it unless something is wrong.
+/// A timeout that is only reached if a test hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
@@ -42,7 +42,7 @@ fn text(popped: &PoppedItem<String, Thing>) -> String {
     }
 }
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -52,7 +52,7 @@ impl Wake for Count {
     }
 }
 
-/// Two producers of 500 objects each; `next` gives the objects as they come out.
+/// Two producers add 500 objects each. `next` pops an object.
 fn check_order_of_producers<Q: Queue + Send + 'static>(
     queue: Q,
     add: fn(&mut Q, Thing),
@@ -149,9 +149,9 @@ fn lock_inside_process_panics() {
     fifo.lock().replace(things("a1"), "1").unwrap();
     let result = catch_unwind(AssertUnwindSafe(|| fifo.process(DeltaFifo::pop, |_, _| fifo.lock().len()).wait()));
     let message = *result.unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("must use the one that it is given"), "{message}");
-    assert_eq!(fifo.lock().len(), 0, "the queue goes on");
-    assert!(fifo.synced().wait(), "what was lost is waited for by nobody");
+    assert!(message.contains("use the queue that is passed to the function"), "{message}");
+    assert_eq!(fifo.lock().len(), 0, "the queue stays usable");
+    assert!(fifo.synced().wait(), "the lost item counts as processed");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn synced_means_processed() {
     on_popped.recv_timeout(PATIENCE).unwrap();
     go_on.send(()).unwrap();
     on_popped.recv_timeout(PATIENCE).unwrap();
-    // The last key is popped and not yet processed. Whoever asks now waits for that, and then sees it.
+    // The last key is popped and not yet processed. A thread that locks the queue now waits until it is processed.
     let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
     go_on.send(()).unwrap();
     assert_eq!(observer.join().unwrap(), (true, 2));
@@ -194,7 +194,7 @@ fn r17_queue_syncs_after_last_initial_item_is_processed() {
     fifo.lock().replace(things("a1 b1"), "1").unwrap();
     let taken = fifo.take(|fifo| fifo.pop_batch(1000)).wait().unwrap();
     assert!(taken.popped.is_in_initial_list);
-    assert!(!fifo.lock().has_synced(), "another thread may look, since the queue is free");
+    assert!(!fifo.lock().has_synced(), "the queue is unlocked, but the item is not processed");
     assert_eq!(synced.as_mut().poll(&mut context), Poll::Pending);
     drop(taken);
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
@@ -215,25 +215,25 @@ fn r18_producer_waits_at_the_bound() {
     let mut blocked = pin!(fifo.room());
     assert!(blocked.as_mut().poll(&mut context).is_pending());
     drop(slow);
-    assert!(blocked.as_mut().poll(&mut context).is_pending(), "nothing has been taken out since");
+    assert!(blocked.as_mut().poll(&mut context).is_pending(), "no item has been taken since");
     drop(fifo.take(RealFifo::pop).wait().unwrap());
     assert!(blocked.as_mut().poll(&mut context).is_ready());
 
     fifo.lock().add(thing("a", 2000)).unwrap();
     assert!(pin!(fifo.room()).poll(&mut context).is_pending());
     fifo.lock().close();
-    assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "nobody may take anything from a closed queue");
+    assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "a closed queue always has room");
 }
 
-/// Runs it on a thread of its own, since it may wait for itself.
-fn check_that_it_ends(what: impl FnOnce() + Send + 'static) {
+/// Runs a test on its own thread and panics if it does not end.
+fn check_that_it_ends(test: impl FnOnce() + Send + 'static) {
     let (done, end) = unbounded();
     let thread = thread::spawn(move || {
-        what();
+        test();
         done.send(()).unwrap();
     });
     if end.recv_timeout(PATIENCE).is_err_and(|error| error.is_timeout()) {
-        panic!("it waits for itself");
+        panic!("the test deadlocks");
     }
     thread.join().unwrap();
 }
@@ -248,7 +248,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // As whoever awaits it does.
+        // As an `.await` does.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -266,7 +266,7 @@ fn wait_can_be_dropped_while_the_queue_is_locked() {
         drop(waiting);
         guard.add(thing("a", 1)).unwrap();
         drop(guard);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "nobody waits");
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "the dropped waiter is not woken");
     });
 }
 
@@ -283,7 +283,7 @@ fn only_one_consumer_takes_at_a_time() {
     let mut second = pin!(fifo.take(RealFifo::pop));
     assert!(second.as_mut().poll(&mut context).is_pending());
     drop(first);
-    let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else { panic!("it waits still") };
+    let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else { panic!("the first consumer is done") };
     assert_eq!(text(&second.popped), "A a2");
     drop(second);
     assert_eq!(text(&fifo.take(RealFifo::pop).wait().unwrap().popped), "A a3");
@@ -295,7 +295,7 @@ fn take_panics_for_a_queue_with_known_objects() {
     let fifo = shared(fifo_with(&Known::default()));
     let result = catch_unwind(AssertUnwindSafe(|| drop(fifo.take(DeltaFifo::pop))));
     let message = *result.unwrap_err().downcast::<&str>().unwrap();
-    assert!(message.contains("stays locked"), "{message}");
+    assert!(message.contains("must stay locked"), "{message}");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn dropped_wait_takes_nothing_and_passes_wakeup_on() {
     let mut waiting = pin!(fifo.take(RealFifo::pop));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     fifo.lock().add(thing("a", 1)).unwrap();
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "who only looks, and who has gone, is not woken");
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "reads and dropped waiters cause no wake-up");
     assert_eq!(fifo.lock().len(), 1);
     assert!(waiting.as_mut().poll(&mut context).is_ready());
 }
@@ -401,7 +401,7 @@ fn all_waiters_wake_when_one_waker_panics() {
     assert_eq!((count.0.load(Ordering::Relaxed), fifo.lock().len()), (2, 1));
 }
 
-/// Metrics that panic.
+/// Metrics whose methods panic.
 struct BadMetrics;
 
 impl FifoMetrics for BadMetrics {
@@ -430,7 +430,7 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// Only while it processes does a thread hold the queue: afterwards it waits for it, as any other.
+/// A thread holds the queue only while it processes. Afterwards it can wait for the lock like any other thread.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

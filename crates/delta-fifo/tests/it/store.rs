@@ -1,4 +1,4 @@
-//! The contract of stores, of each store there is.
+//! The contract of stores, tested for each store.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use pintle_delta_fifo::{
 
 use crate::support::{Thing, fifo, key_of, thing, things};
 
-/// `objects_of` gives the newest state of an entry.
+/// `objects_of` returns the newest state of an entry.
 fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry) -> Option<Thing>) {
     let newest = |store: &S, name: &str| store.get_by_key(&name.into()).and_then(objects_of);
     let sorted = |store: &S| {
@@ -40,7 +40,7 @@ fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry
 }
 
 #[test]
-fn s2_a_memory_store_keeps_the_contract() {
+fn s2_memory_store_keeps_the_contract() {
     let store = || MemoryStore::new(key_of);
     check_contract(store(), Some);
     let mut store = store();
@@ -54,13 +54,13 @@ fn s2_a_memory_store_keeps_the_contract() {
 }
 
 #[test]
-fn s2_a_queue_keeps_the_contract() {
+fn s2_queue_keeps_the_contract() {
     check_contract(fifo(), |deltas| deltas.newest().object().cloned());
     check_contract(LatestFifo::new(key_of), Some);
     let mut fifo: DeltaFifo<String, Thing> = fifo();
     fifo.add(thing("foo", 1)).unwrap();
     fifo.delete(thing("foo", 9)).unwrap();
-    assert_eq!(fifo.list(), things("foo9"), "until it is popped, a deletion is the newest state");
+    assert_eq!(fifo.list(), things("foo9"), "until it is popped, the deletion is the newest state");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn s2_transforming_store_keeps_contract_and_key() {
         Ok(thing)
     });
     check_contract(plain, Some);
-    assert_eq!(*calls.lock().unwrap(), 6, "what has no key, or goes, is not transformed");
+    assert_eq!(*calls.lock().unwrap(), 6, "objects without a key and deleted objects are not transformed");
 
     let mut store = MemoryStore::new(key_of);
     store.set_transformer(|object: Thing| match object.value {
@@ -141,13 +141,13 @@ fn s7_transaction_applies_valid_writes_and_reports_failures() {
     let error = store.transaction(vec![Add(thing("b", 1)), Add(thing("", 1)), Delete(thing("a", 2))]).unwrap_err();
     assert_eq!((&error.successful[..], error.total), (&[0, 2][..], 3));
     assert!(matches!(&error.causes[..], [StoreError::Key(_)]), "{:?}", error.causes);
-    assert_eq!(error.to_string(), "1 of 3 writes failed: cannot tell the key of an object: it has no name");
+    assert_eq!(error.to_string(), "1 of 3 writes failed: cannot compute the key of an object: it has no name");
     assert_eq!(store.list(), things("b1"));
 }
 
 #[test]
 fn popped_object_is_stored_under_the_queues_key() {
-    let mut store = MemoryStore::new(|_: &Thing| panic!("the key is known"));
+    let mut store = MemoryStore::new(|_: &Thing| panic!("the key function is not needed"));
     store.add_index("parity", |thing: &Thing| vec![["even", "odd"][thing.value as usize % 2].to_owned()]);
     assert_eq!(store.insert("a".to_owned(), thing("a", 1)).unwrap(), None);
     assert_eq!(store.insert("a".to_owned(), thing("a", 2)).unwrap(), Some(thing("a", 1)));
@@ -169,7 +169,7 @@ fn s11_object_expires_after_its_ttl() {
     let mut read = filled(ttl);
     assert_eq!(read.get_by_key(&"a".into(), now + ttl), Some(&thing("a", 1)));
     assert_eq!(read.get(&thing("a", 0), just_after).unwrap(), None);
-    assert_eq!(read.list_keys(), ["b"], "who has not been looked at is still there");
+    assert_eq!(read.list_keys(), ["b"], "an expired object stays until it is looked up");
     read.add(thing("a", 3), just_after).unwrap();
     assert_eq!(read.get_by_key(&"a".into(), just_after), Some(&thing("a", 3)));
     assert_eq!(read.list(just_after), things("a3"));
@@ -190,21 +190,21 @@ fn s11_object_expires_after_its_ttl() {
 
 #[test]
 fn s13_full_list_is_pushed_only_after_changes() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let log = told.clone();
+    let pushed = Arc::new(Mutex::new(Vec::new()));
+    let log = pushed.clone();
     let mut store = UndeltaStore::new(MemoryStore::new(key_of), move |mut all: Vec<Thing>| {
         all.sort_by(|left, right| left.name.cmp(&right.name));
         log.lock().unwrap().push(all);
     });
-    let told = || std::mem::take(&mut *told.lock().unwrap());
+    let pushed = || std::mem::take(&mut *pushed.lock().unwrap());
     store.add(thing("a", 1)).unwrap();
     store.add(thing("b", 2)).unwrap();
-    assert_eq!(told(), [things("a1"), things("a1 b2")]);
+    assert_eq!(pushed(), [things("a1"), things("a1 b2")]);
     store.update(thing("a", 3)).unwrap();
     store.delete(thing("b", 2)).unwrap();
-    assert_eq!(told(), [things("a3 b2"), things("a3")]);
+    assert_eq!(pushed(), [things("a3 b2"), things("a3")]);
     store.replace(things("c1 d1"), "0").unwrap();
-    assert_eq!(told(), [things("c1 d1")]);
+    assert_eq!(pushed(), [things("c1 d1")]);
 
     store.list();
     store.list_keys();
@@ -213,12 +213,12 @@ fn s13_full_list_is_pushed_only_after_changes() {
     store.resync().unwrap();
     assert!(store.add(thing("", 1)).is_err());
     assert!(store.transaction(vec![Transaction::Add(thing("", 1))]).is_err());
-    assert_eq!(told(), Vec::<Vec<Thing>>::new());
+    assert_eq!(pushed(), Vec::<Vec<Thing>>::new());
     store.transaction(vec![Transaction::Add(thing("e", 1)), Transaction::Delete(thing("c", 1))]).unwrap();
-    assert_eq!(told(), [things("d1 e1")]);
+    assert_eq!(pushed(), [things("d1 e1")]);
 }
 
-/// The objects that a consumer knows may be behind a lock, which the consumer takes to bring them up to date.
+/// The known objects can be behind a lock that the consumer takes to update them.
 fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,
@@ -231,7 +231,7 @@ where
     }
     fifo.replace(things("bar2"), "2").unwrap();
     let keys: Vec<_> = std::iter::from_fn(|| fifo.pop()).map(|popped| popped.key).collect();
-    assert_eq!(keys, ["bar", "foo"], "the deletion of foo was found");
+    assert_eq!(keys, ["bar", "foo"], "the missed deletion of foo was detected");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Objects of a name and a number, and a shorthand for their deltas.
+//! Objects with a name and a number, and a shorthand for their deltas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) fn thing(name: &str, value: u32) -> Thing {
     Thing { name: name.into(), value }
 }
 
-/// `things("foo5 bar6")`
+/// Parses objects, for example `things("foo5 bar6")`.
 pub(crate) fn things(text: &str) -> Vec<Thing> {
     let parse = |word: &str| {
         let at = word.find(|letter: char| letter.is_ascii_digit()).unwrap_or(word.len());
@@ -50,7 +50,7 @@ pub(crate) fn tombstone(name: &str, object: Option<Thing>) -> DeletedFinalStateU
     DeletedFinalStateUnknown { key: name.into(), object }
 }
 
-/// The objects that a consumer knows, of which some may fail to be looked up.
+/// The objects that a consumer knows. Lookups can be made to fail.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     pub(crate) objects: Arc<Mutex<BTreeMap<String, Thing>>>,
@@ -63,7 +63,7 @@ impl Known {
         Self { objects: Arc::new(Mutex::new(objects)), unreadable: false }
     }
 
-    /// Does with what was popped what a consumer does.
+    /// Applies popped changes as a consumer does.
     pub(crate) fn apply(&self, popped: &Popped<String, Thing>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         for delta in popped.deltas.iter() {
@@ -90,7 +90,8 @@ impl KeyGetter<String, Thing> for Known {
     }
 }
 
-/// `A foo1` added, `U` updated, `D` deleted, `R` replaced, `S` sync, `D T(foo1)` a tombstone, `D T(foo)` one without an object.
+/// `A foo1` is an addition, `U` an update, `D` a deletion, `R` replaced, `S` a resync, `D T(foo1)` a tombstone, `D T(foo)` one without an
+/// object.
 pub(crate) fn shorthand(delta: &Delta<String, Thing>) -> String {
     let text = |thing: &Thing| format!("{}{}", thing.name, thing.value);
     match delta {
@@ -110,7 +111,7 @@ pub(crate) fn shorthands(deltas: &Deltas<String, Thing>) -> String {
     deltas.iter().map(shorthand).collect::<Vec<_>>().join(", ")
 }
 
-/// Empties the queue: one entry a pop, such as `A foo1, D foo1`.
+/// Empties the queue. Returns one string per key, such as `A foo1, D foo1`.
 pub(crate) fn pops(fifo: &mut DeltaFifo<String, Thing>) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| shorthands(&popped.deltas)).collect()
 }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_metadata_is_shared_and_unused_metadata_forgotten() {
+    fn equal_metadata_is_shared_and_unused_metadata_freed() {
         let commons = Commons::default();
         let kept: Vec<_> = (0..50).map(|n| share(&commons, n)).collect();
         assert!((0..50).all(|n| Arc::ptr_eq(&kept[n], &share(&commons, n))));

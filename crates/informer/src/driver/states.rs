@@ -109,7 +109,7 @@ impl Whole {
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // If a part's state is alike, the merged state is alike.
+        // If the state of a part is unchanged, the merged state is unchanged.
         let is_news = !state.is_like(&next);
         let before = std::mem::replace(state, next);
         let is_news = !std::mem::replace(&mut inner.has_begun, true) || is_news;

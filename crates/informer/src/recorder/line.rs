@@ -25,8 +25,8 @@ pub(crate) struct Line {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Record {
     Source(Source),
-    List(Asked),
-    Watch(Asked),
+    List(Requested),
+    Watch(Requested),
     Opened,
     Item(RawObject),
     Metadata(ListMeta),
@@ -53,7 +53,7 @@ pub(crate) struct Source {
 /// The options of a request, for readers of the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Asked {
+pub(crate) struct Requested {
     /// `None` for the namespace of the source. Empty for all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
@@ -161,8 +161,8 @@ impl Record {
     fn written(&self) -> (String, Bytes) {
         let (what, body) = match self {
             Self::Source(source) => ("SOURCE", json(source)),
-            Self::List(asked) => ("LIST", json(asked)),
-            Self::Watch(asked) => ("WATCH", json(asked)),
+            Self::List(request) => ("LIST", json(request)),
+            Self::Watch(request) => ("WATCH", json(request)),
             Self::Opened => ("OPENED", Bytes::new()),
             Self::Item(object) => return written("ITEM", object),
             Self::Metadata(metadata) => ("METADATA", json(metadata)),
@@ -252,7 +252,7 @@ impl Source {
     }
 }
 
-impl From<&ListOptions> for Asked {
+impl From<&ListOptions> for Requested {
     fn from(options: &ListOptions) -> Self {
         Self {
             resource_version: options.resource_version.clone(),
@@ -265,7 +265,7 @@ impl From<&ListOptions> for Asked {
     }
 }
 
-impl From<&WatchOptions> for Asked {
+impl From<&WatchOptions> for Requested {
     fn from(options: &WatchOptions) -> Self {
         Self {
             resource_version: options.resource_version.clone(),

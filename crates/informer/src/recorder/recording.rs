@@ -70,8 +70,8 @@ impl<T> Recording<T> {
                 break;
             }
             let is_watch = matches!(record, Record::Watch(_));
-            if let Record::List(asked) | Record::Watch(asked) = record {
-                let namespace = match asked.namespace {
+            if let Record::List(request) | Record::Watch(request) = record {
+                let namespace = match request.namespace {
                     None => source.namespace.clone(),
                     Some(namespace) => Some(namespace).filter(|namespace| !namespace.is_empty()),
                 };
@@ -126,8 +126,8 @@ impl<T> Recording<T> {
 }
 
 fn other(is_watch: bool) -> ApiError {
-    let (asked, recorded) = if is_watch { ("a watch", "a list") } else { ("a list", "a watch") };
-    ApiError::invalid_request(format!("{asked} was requested, but the recording continues with {recorded}"))
+    let (requested, recorded) = if is_watch { ("a watch", "a list") } else { ("a list", "a watch") };
+    ApiError::invalid_request(format!("{requested} was requested, but the recording continues with {recorded}"))
 }
 
 impl<T: 'static> ListWatch for Recording<T> {

@@ -12,7 +12,7 @@ use crate::ListProgress;
 /// The objects of a streaming list, each in its newest state.
 ///
 /// The objects are in a vector, which is returned unchanged when the list is complete. A map of 100,000 keys would have
-/// to be taken apart at once. The lookup table has neither keys nor anything else to drop.
+/// to be dropped at once. The lookup table has nothing to drop.
 pub(super) struct Initial<T> {
     /// In the order of the stream, except that the last object fills the gap of a deleted one. The same stream yields
     /// the same list.

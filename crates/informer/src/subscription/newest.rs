@@ -16,7 +16,7 @@ use crate::{SubscriptionStatus, SyncHandle};
 
 /// The newest state of each object, for subscribers that do not need previous states. A deleted object yields `None`.
 ///
-/// It works like a [`Subscription`](crate::Subscription), but neither delivers nor keeps previous states. Dropping it
+/// It works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Dropping it
 /// unsubscribes. It ends after the remaining events when the informer stops.
 ///
 /// # Examples

@@ -33,7 +33,7 @@ fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_store_is_a_map() {
+fn cache_works_as_a_map() {
     let cache = Cache::new();
     assert!(cache.upsert(Arc::new(pod("a", "1"))).unwrap().is_none());
     assert_eq!(cache.upsert(Arc::new(pod("a", "2"))).unwrap().unwrap().node, "1");
@@ -48,7 +48,7 @@ fn a_store_is_a_map() {
 }
 
 #[test]
-fn an_index_follows_every_change_of_several_values() {
+fn index_follows_changes_of_several_values() {
     let cache = by_words();
     let put = |name: &str, words: &str| _ = cache.upsert(Arc::new(pod(name, words))).unwrap();
     put("one", "a,b");
@@ -66,7 +66,7 @@ fn an_index_follows_every_change_of_several_values() {
 }
 
 #[test]
-fn a_value_that_no_object_has_is_forgotten() {
+fn unused_index_value_is_removed() {
     let cache = by_words();
     cache.upsert(Arc::new(pod("one", "a"))).unwrap();
     cache.upsert(Arc::new(pod("two", "a"))).unwrap();
@@ -77,7 +77,7 @@ fn a_value_that_no_object_has_is_forgotten() {
 }
 
 #[test]
-fn an_index_that_comes_later_holds_what_is_there() {
+fn later_index_includes_existing_objects() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod("one", "a"))).unwrap();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
@@ -88,7 +88,7 @@ fn an_index_that_comes_later_holds_what_is_there() {
 }
 
 #[test]
-fn a_replacement_tells_what_it_replaced() {
+fn replace_returns_previous_and_deleted_objects() {
     let cache = by_words();
     for name in ["gone", "stays"] {
         cache.upsert(Arc::new(pod(name, "a"))).unwrap();
@@ -106,7 +106,7 @@ fn a_replacement_tells_what_it_replaced() {
 }
 
 #[test]
-fn the_revision_is_that_of_the_last_write() {
+fn cache_revision_follows_writes() {
     let cache = Cache::new();
     let check = |expected: &str| {
         assert_eq!(cache.resource_version(), expected);
@@ -145,10 +145,10 @@ fn picky() -> Cache<Pod> {
 fn failing_index_function_keeps_the_last_good_state() {
     let cache = picky();
     cache.upsert(Arc::new(pod("a", "good"))).unwrap();
-    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
+    for (node, message) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: expected by the test")] {
         let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
         assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
         assert_eq!(cache.by_index("picky", "good").unwrap().len(), 1);
         assert_eq!((cache.len(), cache.resource_version().as_str()), (1, ""));
         assert_eq!(cache.undecodable()[0].error, error.to_string());
@@ -165,7 +165,7 @@ fn failing_index_function_keeps_the_last_good_state() {
 }
 
 #[test]
-fn refused_object_removes_another_object_of_its_name() {
+fn rejected_object_removes_another_object_of_its_name() {
     let of_uid = |uid: &str, node: &str| {
         let mut pod = pod("a", node);
         pod.metadata.uid = uid.into();
@@ -235,7 +235,7 @@ fn index_function_may_read_its_own_cache() {
 }
 
 #[test]
-fn no_reader_sees_a_part_of_a_replacement() {
+fn readers_never_see_a_partial_replacement() {
     let cache = Arc::new(by_words());
     let done = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..3)
@@ -299,15 +299,15 @@ fn cache_and_memory_store_are_equal_indexers() {
 
 #[test]
 fn index_function_may_read_the_informer_state() {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let (source, factory) = (pods(&["a"]), InformerFactory::new());
             let informer = factory.informer(source.clone(), InformerConfig::default());
             let ask = |index: &str| {
-                let (asked, factory) = (informer.clone(), factory.clone());
-                let function = move |_: &Pod| vec![format!("{} {:?}", asked.has_synced(), factory.unsynced())];
+                let (shared, factory) = (informer.clone(), factory.clone());
+                let function = move |_: &Pod| vec![format!("{} {:?}", shared.has_synced(), factory.unsynced())];
                 informer.add_index(index, function).unwrap();
             };
             ask("early");
@@ -320,7 +320,7 @@ fn index_function_may_read_the_informer_state() {
             assert_eq!(informer.lister().by_index("late", "true []").unwrap().len(), 2);
             factory.shutdown().await;
         });
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }

@@ -91,7 +91,7 @@ fn held(informer: &SharedInformer<Pod>) -> State {
     informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
 }
 
-/// Each namespace contains its objects of some revision that is not older than that of the cache.
+/// Each namespace contains its objects of some revision, at least the revision of the cache.
 fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let held = held(informer);
     let floor: u64 = informer.lister().resource_version().parse().unwrap_or(0);

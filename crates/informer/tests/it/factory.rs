@@ -106,7 +106,7 @@ async fn unsynced_names_the_late_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_factory_leaves_running_what_others_hold() {
+async fn dropped_factory_keeps_informers_with_other_users() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let held = informer(&factory, source.clone());
@@ -139,7 +139,7 @@ async fn stopped_informer_is_replaced_for_the_next_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_transform_is_another_informer() {
+async fn different_transforms_get_different_informers() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let marked = |mark: &'static str| -> Transform<Pod> { Arc::new(move |pod: &mut Pod| pod.node.push_str(mark)) };
@@ -216,12 +216,12 @@ async fn user_arriving_during_stop_gets_a_running_informer() {
         let (source, factory, runtime) = (source.clone(), factory.clone(), runtime.clone());
         std::thread::spawn(move || {
             for _ in 0..200 {
-                let mine = informer(&factory, source.clone());
+                let informer = informer(&factory, source.clone());
                 runtime.block_on(async {
                     factory.start();
-                    mine.wait_for_sync().await.unwrap();
+                    informer.wait_for_sync().await.unwrap();
                 });
-                assert_eq!(mine.lister().len(), 1);
+                assert_eq!(informer.lister().len(), 1);
             }
         })
     });

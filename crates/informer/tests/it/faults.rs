@@ -171,7 +171,7 @@ async fn unfinished_streaming_list_is_replaced_by_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_takes_one_request() {
+async fn streaming_list_needs_one_request() {
     let source = pods(&["a", "b"]);
     let informer: SharedInformer<Pod> = SharedInformer::new(
         source.clone(),
@@ -203,7 +203,7 @@ async fn pages_are_followed_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_waits_for_no_answer() {
+async fn shutdown_does_not_wait_for_a_response() {
     let hung: [fn(&Collection<Pod>); 4] = [
         |source| source.faults().next_of(Verb::List, [Outcome::Lost]),
         |source| source.faults().next_of(Verb::Watch, [Outcome::Lost]),

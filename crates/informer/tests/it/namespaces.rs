@@ -105,8 +105,8 @@ async fn changed_set_deletes_and_adds_without_disturbing_others() {
         assert_eq!(received(&mut events).await, ["A c@3", "D? a@1"]);
         assert_eq!((held(&informer).as_str(), source.open_watches()), ("bc", 2));
         assert!(informer.state().is_synced());
-        let asked = requests(&source);
-        assert!(!asked.is_empty() && asked.iter().all(|request| request.starts_with("c ")), "{asked:?}");
+        let sent = requests(&source);
+        assert!(!sent.is_empty() && sent.iter().all(|request| request.starts_with("c ")), "{sent:?}");
 
         source.put(pod("a", "x"));
         source.put(pod("b", "x"));
@@ -147,7 +147,7 @@ async fn set_can_switch_between_all_and_some() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_it_is_synced_and_empty() {
+async fn informer_without_namespaces_is_synced_and_empty() {
     let source = source("a");
     let namespaces = Namespaces::new(set(""));
     let informer = informer(&source, &namespaces, false);
@@ -292,7 +292,7 @@ async fn overlay_shows_later_writes_despite_a_lagging_namespace() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
-/// Nor does it bring back objects that others deleted.
+/// The overlay does not bring back objects that others deleted.
 #[tokio::test(start_paused = true)]
 async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     let source = source("ab");
@@ -354,7 +354,7 @@ async fn wait_after_removal_finds_no_object_left() {
 
 /// Removed namespaces are empty and added ones complete.
 #[tokio::test(start_paused = true)]
-async fn wait_after_a_set_change_sees_it_done() {
+async fn wait_after_a_set_change_covers_the_change() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.put(pod("c", "x"));
     let lister = informer.lister();
@@ -379,7 +379,7 @@ async fn wait_after_a_set_change_sees_it_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cache_revision_is_that_of_the_slowest_namespace() {
+async fn cache_revision_follows_the_slowest_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     let lister = informer.lister();
     let _history = lister.remember(100);
@@ -420,7 +420,7 @@ async fn history_ends_when_a_namespace_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_of_one_leaves_the_others_alone() {
+async fn relist_of_one_namespace_keeps_the_others() {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -454,14 +454,14 @@ async fn factory_shares_by_set_identity() {
     let source = source("ab");
     let factory = InformerFactory::new();
     let namespaces = Namespaces::new(set("a"));
-    let asked = |namespaces: &Namespaces, name: &str| {
+    let name_of = |namespaces: &Namespaces, name: &str| {
         let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
         factory.informer_of_namespaces(namespaces, clients(&source), config).name().to_owned()
     };
-    assert_eq!(asked(&namespaces, "first"), "first");
+    assert_eq!(name_of(&namespaces, "first"), "first");
     namespaces.set(set("b"));
-    assert_eq!(asked(&namespaces.clone(), ""), "first");
-    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "sets may differ later");
+    assert_eq!(name_of(&namespaces.clone(), ""), "first");
+    assert_eq!(name_of(&Namespaces::new(set("b")), "third"), "third", "sets may differ later");
     let all = factory.informer(source.clone(), InformerConfig { name: "fourth".into(), ..InformerConfig::default() });
     assert_eq!(all.name(), "fourth");
     factory.start();
@@ -470,7 +470,7 @@ async fn factory_shares_by_set_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_of_another_namespace_ends_it() {
+async fn source_with_wrong_namespace_stops_the_informer() {
     let source = source("ab");
     let informer = {
         let source = source.clone();
@@ -526,7 +526,7 @@ async fn rapid_changes_end_with_the_last_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
+async fn shutdown_during_a_set_change_leaves_no_watch() {
     for moment in 0..20 {
         let source = source("abcd");
         let namespaces = Namespaces::new(set("ab"));
@@ -552,7 +552,7 @@ async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removed_namespace_takes_its_failure_along() {
+async fn removing_a_failing_namespace_clears_its_failure() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     source.break_watches(Break::expired());

@@ -38,13 +38,13 @@ fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn panicking_error_handler_misses_that_error() {
+async fn panicking_error_handler_does_not_stop_the_informer() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
-    let asked = Arc::new(AtomicBool::new(false));
-    let heard = asked.clone();
+    let is_called = Arc::new(AtomicBool::new(false));
+    let called = is_called.clone();
     let on_error = move |_: &_| {
-        heard.store(true, Ordering::Relaxed);
+        called.store(true, Ordering::Relaxed);
         panic!("wanted");
     };
     let config = InformerConfig { on_error: Some(Box::new(on_error)), ..InformerConfig::default() };
@@ -52,7 +52,7 @@ async fn panicking_error_handler_misses_that_error() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     settle().await;
-    assert!(asked.load(Ordering::Relaxed) && informer.state().is_synced());
+    assert!(is_called.load(Ordering::Relaxed) && informer.state().is_synced());
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,23 +209,23 @@ async fn panicking_metadata_affects_only_its_object() {
         labels: BTreeMap<String, String>,
     }
     impl Secretive {
-        fn tell<'a>(&'a self, what: &str, text: &'a str) -> &'a str {
+        fn checked<'a>(&'a self, what: &str, text: &'a str) -> &'a str {
             assert!(!self.labels.contains_key(what), "wanted");
             text
         }
     }
     impl Metadata for Secretive {
         fn name(&self) -> &str {
-            self.tell("name", &self.name)
+            self.checked("name", &self.name)
         }
         fn namespace(&self) -> &str {
-            self.tell("namespace", &self.namespace)
+            self.checked("namespace", &self.namespace)
         }
         fn uid(&self) -> &str {
-            self.tell("uid", &self.uid)
+            self.checked("uid", &self.uid)
         }
         fn resource_version(&self) -> &str {
-            self.tell("version", &self.resource_version)
+            self.checked("version", &self.resource_version)
         }
     }
     pintle_meta::resource!(Mute, "v1", "Pod", "pods", Namespaced);

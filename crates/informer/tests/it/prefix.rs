@@ -85,7 +85,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => watch_fault.prop_map(Operation::FailWatch),
         1 => list_fault.prop_map(Operation::FailList),
         4 => (0..40_u64).prop_map(Operation::Pass),
-        6 => (0..7_usize, 0..4_usize).prop_map(|(who, many)| Operation::Take(who, many)),
+        6 => (0..7_usize, 0..4_usize).prop_map(|(folder, many)| Operation::Take(folder, many)),
         1 => Just(Operation::Subscribe),
     ];
     vec(operation, 1..80)
@@ -312,9 +312,9 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             Operation::FailWatch(fault) => source.source.faults().next_of(Verb::Watch, [fault]),
             Operation::FailList(fault) => source.source.faults().next_of(Verb::List, [fault]),
             Operation::Pass(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-            Operation::Take(who, many) => {
-                let who = who % folders.len();
-                folders[who].take(&source, many)?;
+            Operation::Take(folder, many) => {
+                let folder = folder % folders.len();
+                folders[folder].take(&source, many)?;
             }
             Operation::Subscribe if folders.len() < 7 => folders.push(subscribe(folders.len())),
             Operation::Subscribe => {}

@@ -39,12 +39,12 @@ fn config(streaming_list: bool) -> InformerConfig<Pod> {
 }
 
 /// The events of a subscriber, with the seconds since its start.
-async fn heard(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
-    let (began, mut heard) = (Instant::now(), Vec::new());
+async fn timed_events(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
+    let (began, mut received) = (Instant::now(), Vec::new());
     while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
-        heard.push(format!("{} s: {}", began.elapsed().as_secs(), shorthand(&event)));
+        received.push(format!("{} s: {}", began.elapsed().as_secs(), shorthand(&event)));
     }
-    heard
+    received
 }
 
 /// A source with many failures.
@@ -79,7 +79,7 @@ async fn replay_repeats_a_recorded_incident_with_its_timing() {
         let informer = SharedInformer::new(recorder, config(streaming_list));
         let events = informer.subscribe();
         informer.start();
-        let (first, ()) = tokio::join!(heard(events, lasts), incident(source.clone()));
+        let (first, ()) = tokio::join!(timed_events(events, lasts), incident(source.clone()));
         assert!(first.len() == 6 && first[2].starts_with("5 s: A c"), "{first:?}");
         assert!(first.last().unwrap().starts_with("115 s: A d"), "{first:?}");
         let cached = informer.lister().list();
@@ -89,7 +89,7 @@ async fn replay_repeats_a_recorded_incident_with_its_timing() {
         let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(streaming_list));
         let events = informer.subscribe();
         informer.start();
-        assert_eq!(heard(events, lasts).await, first);
+        assert_eq!(timed_events(events, lasts).await, first);
         assert!(cached.iter().all(|pod| informer.lister().list().contains(pod)));
         assert_eq!((informer.lister().len(), informer.resource().plural.as_str()), (cached.len(), "pods"));
     }
@@ -113,11 +113,11 @@ async fn of_namespaces<L: ListWatch<Object = Pod>>(
         pause().await;
         namespaces.set(["a"]);
     };
-    let (mut heard, (), ()) = tokio::join!(heard(events, Duration::from_secs(60)), changes, incident);
+    let (mut events, (), ()) = tokio::join!(timed_events(events, Duration::from_secs(60)), changes, incident);
     informer.shutdown().await;
     // Events of several namespaces have no particular order.
-    heard.sort();
-    heard
+    events.sort();
+    events
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn one_recording_replays_several_namespaces() {
 
 #[tokio::test]
 #[should_panic(expected = "a recording of v1/pods cannot contain v1/secrets")]
-async fn a_recording_is_of_one_resource() {
+async fn recorder_for_another_resource_panics() {
     let directory = Directory::new();
     let of = |kind: &str, plural: &str| {
         let resource = ApiResource::new("v1", kind, plural, Scope::Namespaced);
@@ -345,7 +345,7 @@ fn truncated_recording_replays_its_complete_entries() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(
+    fn arbitrary_bytes_do_not_panic_the_reader(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
     ) {
         let directory = Directory::new();
@@ -380,12 +380,12 @@ fn recorded_lines_are_ordered_by_number_and_time() {
     drop(recorder);
     runtime().block_on(written).unwrap();
     let text = fs::read_to_string(&file).unwrap();
-    let asked: Vec<(u64, u64)> = text
+    let requests: Vec<(u64, u64)> = text
         .lines()
         .map(|line| line.split(' ').collect::<Vec<_>>())
         .filter(|words| words.get(2) == Some(&"LIST"))
         .map(|words| (words[0].parse().unwrap(), words[1].parse().unwrap()))
         .collect();
-    assert!(asked.is_sorted(), "by time");
-    assert_eq!(asked.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (1..=2000).collect::<Vec<_>>());
+    assert!(requests.is_sorted(), "by time");
+    assert_eq!(requests.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (1..=2000).collect::<Vec<_>>());
 }

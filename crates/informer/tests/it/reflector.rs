@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn first_list_uses_the_server_cache_then_watches() {
     let mut rig = Rig::new();
-    assert_eq!(rig.asks(), "LIST rv=0 limit=500");
+    assert_eq!(rig.command_text(), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a", "b"], 7), "WATCH rv=7");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
     assert!(options.allow_bookmarks && !options.send_initial_events);
@@ -47,7 +47,7 @@ fn selectors_go_with_each_request() {
 #[test]
 fn pages_form_one_list_at_the_first_revision() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
-    assert_eq!(rig.asks(), "LIST rv=0 limit=4");
+    assert_eq!(rig.command_text(), "LIST rv=0 limit=4");
     assert_eq!(rig.page(&["a", "b", "c", "d"], "9", "t1"), "LIST rv= limit=4 next");
     assert_eq!(rig.page(&["e", "f", "g", "h"], "10", "t2"), "LIST rv= limit=4 next");
     assert_eq!(rig.page(&["i", "j"], "11", ""), "WATCH rv=9");
@@ -84,7 +84,7 @@ fn list_goes_back_only_after_a_lost_revision() {
 }
 
 #[test]
-fn a_list_that_is_refused_at_any_revision_waits() {
+fn list_rejected_at_any_revision_backs_off() {
     let mut rig = Rig::new();
     assert_eq!(rig.list_fails(expired()), "LIST rv= limit=500");
     assert_eq!(rig.list_fails(expired()), "SLEEP 800");
@@ -145,7 +145,7 @@ fn failed_list_is_retried_and_degrades_the_state() {
 }
 
 #[test]
-fn the_server_decides_when_it_asks_for_more_time() {
+fn retry_after_of_the_server_is_respected() {
     let mut status = Status::failure(429, Reason::TooManyRequests, "later");
     status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
     assert_eq!(Rig::new().list_fails(status.into()), "SLEEP 17000");
@@ -185,7 +185,7 @@ fn unanswered_watch_is_retried_before_a_list() {
 }
 
 #[test]
-fn refused_watch_starts_a_new_round() {
+fn rejected_watch_causes_a_list() {
     for error in [expired(), failure(500, Reason::InternalError), failure(403, Reason::Forbidden), too_large()] {
         let mut rig = Rig::new();
         rig.list(&["a"], 3);
@@ -206,7 +206,7 @@ fn throttled_open_watch_is_reopened_without_a_list() {
 }
 
 #[test]
-fn error_on_an_open_watch_starts_a_round() {
+fn error_on_an_open_watch_causes_a_list() {
     let broken = ApiError::decode("no JSON");
     for (error, is_trouble) in [(expired(), false), (failure(500, Reason::InternalError), true), (broken, true)] {
         let mut rig = Rig::watching(5);
@@ -217,7 +217,7 @@ fn error_on_an_open_watch_starts_a_round() {
 }
 
 #[test]
-fn each_event_moves_the_revision_on() {
+fn each_event_advances_the_revision() {
     let mut rig = Rig::watching(5);
     let check = |rig: &mut Rig, event: WatchEvent<_>, revision: &str| {
         assert_eq!(rig.receive(event), "READ");
@@ -233,7 +233,7 @@ fn each_event_moves_the_revision_on() {
 }
 
 #[test]
-fn synthetic_events_do_not_move_the_revision() {
+fn synthetic_events_do_not_advance_the_revision() {
     let mut rig = Rig::new();
     rig.page(&[], "", "");
     rig.open();
@@ -263,7 +263,7 @@ fn ended_watch_is_reopened_at_the_last_revision() {
 }
 
 #[test]
-fn watches_that_end_at_once_make_no_hot_loop() {
+fn immediately_ended_watches_back_off() {
     let mut rig = Rig::watching(5);
     for delay in [800, 1600, 3200] {
         assert_eq!(rig.end(), format!("SLEEP {delay}"));
@@ -372,7 +372,7 @@ fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
 }
 
 #[test]
-fn delays_start_over_after_a_list_that_completed() {
+fn delays_reset_after_a_complete_list() {
     let mut rig = Rig::new();
     six_delays(&mut rig, |rig| rig.list_fails(refused()));
     rig.list(&["a"], 5);
@@ -386,7 +386,7 @@ fn delays_start_over_after_a_list_that_completed() {
 }
 
 #[test]
-fn delays_start_over_after_a_watch_that_brought_news() {
+fn delays_reset_after_a_watch_event() {
     let mut rig = Rig::new();
     rig.list(&["a"], 5);
     six_delays(&mut rig, |rig| rig.open_fails(refused()));
@@ -396,7 +396,7 @@ fn delays_start_over_after_a_watch_that_brought_news() {
 }
 
 #[test]
-fn delays_start_over_after_a_watch_that_lasted() {
+fn delays_reset_after_a_lasting_watch() {
     for end in [
         |rig: &mut Rig| rig.receive_error(expired()),
         |rig: &mut Rig| rig.receive_error(failure(500, Reason::InternalError)),
@@ -455,7 +455,7 @@ fn delays_grow_for_watches_failing_after_one_event() {
 }
 
 #[test]
-fn extreme_settings_do_no_harm() {
+fn extreme_configuration_does_not_overflow() {
     let backoff =
         BackoffConfig { base: Duration::MAX, factor: f64::INFINITY, cap: Duration::MAX, ..BackoffConfig::default() };
     let mut rig = Rig::with(ReflectorConfig {

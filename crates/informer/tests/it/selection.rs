@@ -64,7 +64,7 @@ async fn changed_selectors_delete_and_add_objects() {
 
 /// Waits for a sync and for an earlier revision.
 #[tokio::test(start_paused = true)]
-async fn wait_after_a_selector_change_sees_it_done() {
+async fn wait_after_a_selector_change_covers_the_change() {
     for streaming_list in [false, true] {
         let source = labelled_all("abc");
         let informer = SharedInformer::new(source.clone(), config("app=a", streaming_list));
@@ -117,24 +117,24 @@ async fn selector_change_during_a_list_causes_another_list() {
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");
     let factory = InformerFactory::new();
-    let mine = factory.informer(source.clone(), InformerConfig::default());
-    let theirs = factory.informer(source.clone(), InformerConfig::default());
+    let first = factory.informer(source.clone(), InformerConfig::default());
+    let second = factory.informer(source.clone(), InformerConfig::default());
     factory.start();
-    let mut events = mine.subscribe();
-    mine.wait_for_sync().await.unwrap();
+    let mut events = first.subscribe();
+    first.wait_for_sync().await.unwrap();
     settle().await;
     while events.try_next().is_some() {}
 
-    let refused = theirs.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap_err();
+    let refused = second.set_selectors(selector("app=a"), FieldSelector::everything()).unwrap_err();
     assert_eq!(
         refused.to_string(),
         r#"the informer "Pod" is shared by a factory, so its selectors cannot change: ask the factory for an informer with the new selectors, or make one with SharedInformer::new"#
     );
     settle().await;
-    assert_eq!((events.len(), mine.lister().len()), (0, 2));
+    assert_eq!((events.len(), first.lister().len()), (0, 2));
     let narrow = factory.informer(source.clone(), config("app=a", false));
     factory.start();
     narrow.wait_for_sync().await.unwrap();
-    assert_eq!((narrow.lister().len(), mine.lister().len()), (1, 2), "as the error suggests");
+    assert_eq!((narrow.lister().len(), first.lister().len()), (1, 2), "as the error suggests");
     factory.shutdown().await;
 }

@@ -46,7 +46,7 @@ fn list_progress_counts_received_and_remaining() {
 }
 
 #[test]
-fn the_progress_of_a_streaming_list_is_what_came() {
+fn streaming_list_progress_counts_objects() {
     let mut rig = Rig::streaming();
     rig.open();
     for name in ["a", "b", "a"] {
@@ -102,7 +102,7 @@ fn missing_resource_is_a_distinct_retried_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_progress_within_a_page_shows() {
+async fn progress_is_visible_within_a_page() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let states = Arc::new(Mutex::new(None::<StateWatch>));
     let (log, looking) = (seen.clone(), states.clone());
@@ -122,7 +122,7 @@ async fn the_progress_within_a_page_shows() {
     informer.wait_for_sync().await.unwrap();
     let seen = seen.lock().unwrap();
     assert_eq!((seen[0], seen.len()), ((0, 0), 5000));
-    assert!(seen.is_sorted() && seen.iter().all(|(asked, received)| received <= asked && received.is_multiple_of(100)));
+    assert!(seen.is_sorted() && seen.iter().all(|(sent, received)| received <= sent && received.is_multiple_of(100)));
     assert!(seen[4999].1 >= 3000, "what is being decoded has not come yet: {}", seen[4999].1);
 }
 
@@ -149,7 +149,7 @@ async fn progress_does_not_wake_state_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_and_each_new_try_wakes() {
+async fn each_failure_and_retry_wakes_state_watches() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(refused()), Outcome::Fails(failure(403, Reason::Forbidden))]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(1))]);
@@ -201,10 +201,10 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
 
 /// Runs code that a lock would block, on a thread of its own.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(program());
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
@@ -231,25 +231,25 @@ fn state_condition_may_read_the_state() {
         let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
         let mut states = informer.states();
         informer.start();
-        let asked = informer.clone();
-        let is_synced = move |_: &InformerState| asked.state().is_synced() && asked.states_by_namespace().is_empty();
+        let shared = informer.clone();
+        let is_synced = move |_: &InformerState| shared.state().is_synced() && shared.states_by_namespace().is_empty();
         assert!(states.wait_for(is_synced).await.is_some());
     });
 }
 
 /// A waker is user code.
-struct Asks {
+struct ReadingWaker {
     informer: Mutex<Option<SharedInformer<Pod>>>,
     woken: AtomicUsize,
 }
 
-impl Asks {
+impl ReadingWaker {
     fn new(informer: &SharedInformer<Pod>) -> Arc<Self> {
         Arc::new(Self { informer: Mutex::new(Some(informer.clone())), woken: AtomicUsize::new(0) })
     }
 }
 
-impl Wake for Asks {
+impl Wake for ReadingWaker {
     fn wake(self: Arc<Self>) {
         if let Some(informer) = &*self.informer.lock().unwrap() {
             let _ = (informer.states_by_namespace(), informer.state(), informer.subscriptions(), informer.subscribe());
@@ -270,23 +270,23 @@ fn state_wakers_run_without_locks() {
             None => client.clone(),
         };
         let informer = SharedInformer::of_namespaces(&namespaces, by_namespace, InformerConfig::default());
-        let asks = Asks::new(&informer);
-        let waker = asks.clone().into();
+        let reading = ReadingWaker::new(&informer);
+        let waker = reading.clone().into();
         let mut states = informer.states();
         let mut changed = Box::pin(async move { states.changed().await });
         assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         informer.start();
-        while asks.woken.load(Ordering::SeqCst) == 0 {
+        while reading.woken.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
-        asks.informer.lock().unwrap().take();
+        reading.informer.lock().unwrap().take();
     });
 }
 
 /// The waker runs at the end of a write, while subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let source = pods(&["a"]);
@@ -307,25 +307,25 @@ fn subscriber_wakers_run_without_locks() {
         informer.add_index("node", index).unwrap();
         source.put(pod("b", ""));
         has_begun.recv().unwrap();
-        let (mut events, asks) = (informer.subscribe(), Asks::new(&informer));
+        let (mut events, reading) = (informer.subscribe(), ReadingWaker::new(&informer));
         let mut synced = events.sync_handle();
-        let waker = asks.clone().into();
+        let waker = reading.clone().into();
         let context = &mut Context::from_waker(&waker);
         assert!(pin!(synced.synced()).as_mut().poll(context).is_pending());
         assert!(pin!(events.next()).as_mut().poll(context).is_pending());
         lets.send(()).unwrap();
-        while asks.woken.load(Ordering::SeqCst) == 0 {
+        while reading.woken.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
-        asks.informer.lock().unwrap().take();
+        reading.informer.lock().unwrap().take();
         assert!(events.try_next().is_some() && events.try_next().is_some());
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_states_ends_with_the_informer() {
+async fn state_watch_ends_with_the_informer() {
     let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
     let (mut states, mut late) = (informer.states(), informer.states());
     informer.start();

@@ -16,7 +16,7 @@ fn added(rig: &mut Rig, name: &str, revision: u64) -> String {
 #[test]
 fn stream_is_a_list_until_its_bookmark() {
     let mut rig = Rig::streaming();
-    assert_eq!(rig.asks(), "WATCH rv= initial");
+    assert_eq!(rig.command_text(), "WATCH rv= initial");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
     assert_eq!(options.resource_version_match, Some(ResourceVersionMatch::NotOlderThan));
     assert!(options.allow_bookmarks && options.timeout.is_some());
@@ -60,7 +60,7 @@ fn deletion_during_a_stream_keeps_other_objects() {
 }
 
 #[test]
-fn busy_server_is_asked_for_a_stream_again() {
+fn busy_server_receives_another_stream_request() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(too_many_requests()), "SLEEP 800");
     assert_eq!(rig.wake(), "WATCH rv= initial");
@@ -76,7 +76,7 @@ fn busy_server_is_asked_for_a_stream_again() {
 }
 
 #[test]
-fn refused_stream_is_replaced_by_a_list() {
+fn rejected_stream_is_replaced_by_a_list() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(failure(500, Reason::InternalError)), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a"], 5), "WATCH rv=5");
@@ -192,7 +192,7 @@ fn busy_stream_times_out_as_well() {
 }
 
 #[test]
-fn early_ended_streams_are_given_up() {
+fn early_ended_streams_are_replaced_by_lists() {
     let mut rig = Rig::streaming();
     for _ in 0..2 {
         rig.open();

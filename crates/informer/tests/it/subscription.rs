@@ -92,11 +92,11 @@ impl Drop for Nosy {
 
 /// On a thread of its own, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run());
-        _ = tell.send(());
+        _ = sender.send(());
     });
     let ended = received.recv_timeout(Duration::from_secs(30));
     assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "deadlock");
@@ -165,8 +165,8 @@ fn unread_subscription_drops_objects_without_its_lock() {
 }
 
 #[test]
-fn no_object_is_asked_under_a_lock() {
-    async fn asks() {
+fn subscription_calls_object_methods_without_locks() {
+    async fn reads() {
         for streaming_list in [false, true] {
             let source = Collection::<Nosy>::default();
             let put = |name: &str, uid: &str| {
@@ -211,7 +211,7 @@ fn no_object_is_asked_under_a_lock() {
             informer.shutdown().await;
         }
     }
-    alone(asks);
+    alone(reads);
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,7 +400,7 @@ async fn resync_follows_changes_and_skips_changed_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_subscribers_keep_up_shows() {
+async fn subscription_status_shows_the_backlog() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut quick, mut slow) = (informer.subscribe(), informer.subscribe());

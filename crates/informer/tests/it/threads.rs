@@ -29,7 +29,7 @@ async fn channel_feeds_several_threads_until_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_that_is_dropped_takes_nothing_more() {
+async fn dropped_channel_receives_no_more_events() {
     let informer = SharedInformer::new(pods(&["a", "b", "c"]), InformerConfig::default());
     let never = informer.subscribe().into_channel(1).unwrap();
     let mut idle = never.sync_handle();
@@ -50,38 +50,38 @@ async fn a_channel_that_is_dropped_takes_nothing_more() {
 
 /// A handler that reports each call and returns when it is allowed to.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
-    let ((received, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
-    let let_go = std::sync::Mutex::new(let_go);
+    let ((sender, received), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let released = std::sync::Mutex::new(released);
     let handler = move |event: &ResourceEvent<Pod>| {
-        received.send(shorthand(event)).unwrap();
-        let_go.lock().unwrap().recv().expect("expected by the test");
+        sender.send(shorthand(event)).unwrap();
+        released.lock().unwrap().recv().expect("expected by the test");
     };
-    (informer.subscribe().handle_on_thread(handler).unwrap(), tells, lets)
+    (informer.subscribe().handle_on_thread(handler).unwrap(), received, release)
 }
 
 #[tokio::test]
 async fn handler_thread_may_block_without_delaying_others() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
-    let (mut guard, tells, lets) = blocking(&informer);
+    let (mut guard, calls, release) = blocking(&informer);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let mut received = vec![tells.recv().unwrap()];
+    let mut received = vec![calls.recv().unwrap()];
     assert!(!guard.has_synced(), "the first call is in progress");
-    lets.send(()).unwrap();
-    received.push(tells.recv().unwrap());
+    release.send(()).unwrap();
+    received.push(calls.recv().unwrap());
     assert!(!guard.has_synced(), "the last call is in progress");
-    lets.send(()).unwrap();
+    release.send(()).unwrap();
     assert!(guard.synced().await);
     received.sort();
     assert_eq!(received, ["A! a@1", "A! b@2"]);
     guard.remove().await;
-    assert!(tells.recv().is_err(), "the handler was dropped");
+    assert!(calls.recv().is_err(), "the handler was dropped");
 }
 
 #[tokio::test]
 async fn handler_removal_waits_only_for_its_call() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
-    let ((calm, of_calm, lets), (panics, of_panics, nobody_lets)) = (blocking(&informer), blocking(&informer));
+    let ((calm, of_calm, release), (panics, of_panics, unused_release)) = (blocking(&informer), blocking(&informer));
     informer.start();
     informer.wait_for_sync().await.unwrap();
     of_calm.recv().unwrap();
@@ -93,11 +93,11 @@ async fn handler_removal_waits_only_for_its_call() {
         () = &mut removal => panic!("a call is in progress"),
         () = settle() => {}
     }
-    lets.send(()).unwrap();
+    release.send(()).unwrap();
     removal.await;
     assert!(of_calm.recv().is_err(), "no other call follows");
 
-    drop(nobody_lets);
+    drop(unused_release);
     panics.remove().await;
     assert!(of_panics.recv().is_err());
 }
@@ -107,13 +107,13 @@ fn nothing_is_delivered_after_the_end() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let source: Collection<Pod> = (0..1000).map(|number| pod(&number.to_string(), "")).collect();
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    let ((begun, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
-    let let_go = std::sync::Mutex::new(let_go);
+    let ((begun, has_begun), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let released = std::sync::Mutex::new(released);
     let mut events = informer.subscribe();
     let index = move |pod: &Pod| {
         if pod.metadata.name == "999" {
             begun.send(()).unwrap();
-            let _ = let_go.lock().unwrap().recv();
+            let _ = released.lock().unwrap().recv();
         }
         vec![pod.node.clone()]
     };
@@ -126,7 +126,7 @@ fn nothing_is_delivered_after_the_end() {
     until(|| ended(&informer));
     let mut next = || std::pin::pin!(events.next()).as_mut().poll(context);
     until(|| matches!(next(), std::task::Poll::Ready(None)));
-    lets.send(()).unwrap();
+    release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
     // The write is complete, and its notifications follow.
     until(|| informer.has_synced());

@@ -68,7 +68,7 @@ async fn callers_with_the_same_settings_share_an_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_caller_has_its_own_resync_period() {
+async fn callers_have_their_own_resync_periods() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let period =
         |seconds: u64| InformerConfig { resync: Some(Duration::from_secs(seconds)), ..InformerConfig::default() };
@@ -95,18 +95,18 @@ async fn each_caller_has_its_own_resync_period() {
 async fn error_handler_lasts_as_long_as_its_user() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let counts: [Arc<AtomicUsize>; 3] = Default::default();
-    let ask = |number: usize| {
+    let create = |number: usize| {
         let count = counts[number].clone();
         let on_error: ErrorHandler = Box::new(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
         factory.informer(source.clone(), InformerConfig { on_error: Some(on_error), ..InformerConfig::default() })
     };
-    let heard = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-    let (first, second, third) = (ask(0), ask(1), ask(2));
+    let errors = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let (first, second, third) = (create(0), create(1), create(2));
     assert_eq!(factory.unsynced().len(), 1);
     source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    assert_eq!(heard(), [1, 1, 1]);
+    assert_eq!(errors(), [1, 1, 1]);
     tokio::time::sleep(Duration::from_secs(10)).await;
 
     // A lister counts as a user like a handle.
@@ -115,7 +115,7 @@ async fn error_handler_lasts_as_long_as_its_user() {
     source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     source.break_watches(pintle_testing::Break::End);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(heard(), [2, 2, 1]);
+    assert_eq!(errors(), [2, 2, 1]);
     drop(first);
 }
 
@@ -192,58 +192,58 @@ async fn one_reader_cannot_end_the_history_of_another() {
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let (mine, theirs) = (informer.lister(), informer.lister());
-    let history = mine.remember(100);
-    let begun = mine.resource_version();
+    let (first, second) = (informer.lister(), informer.lister());
+    let history = first.remember(100);
+    let begun = first.resource_version();
     source.put(pod("b", ""));
     settle().await;
-    let changes = || mine.changes_since(&begun).map(|changes| changes.len());
-    drop(theirs.remember(0));
+    let changes = || first.changes_since(&begun).map(|changes| changes.len());
+    drop(second.remember(0));
     assert_eq!(changes(), Some(1));
-    let more = theirs.remember(1);
+    let more = second.remember(1);
     source.put(pod("c", ""));
     settle().await;
     assert_eq!(changes(), Some(2), "the greater bound applies");
     drop(history);
     assert_eq!(changes(), None, "one change remains");
     drop(more);
-    assert!(mine.changes_since(&mine.resource_version()).is_none(), "no guard is left");
+    assert!(first.changes_since(&first.resource_version()).is_none(), "no guard is left");
 }
 
 /// A runtime that was shut down drops the task that is started on it, which runs user code.
 #[test]
-fn a_factory_starts_its_informers_under_no_lock() {
-    struct Asks(InformerFactory, Arc<Mutex<Vec<String>>>);
-    impl Drop for Asks {
+fn factory_starts_informers_without_its_lock() {
+    struct ReadsOnDrop(InformerFactory, Arc<Mutex<Vec<String>>>);
+    impl Drop for ReadsOnDrop {
         fn drop(&mut self) {
             self.1.lock().unwrap().extend(self.0.unsynced());
         }
     }
-    let (tell, received) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let handle = runtime.handle().clone();
         runtime.shutdown_background();
         let factory = InformerFactory::new();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let asks = Asks(factory.clone(), asked.clone());
+        let unsynced = Arc::new(Mutex::new(Vec::new()));
+        let captured = ReadsOnDrop(factory.clone(), unsynced.clone());
         let answer = move || {
-            let _captured = &asks;
+            let _moved = &captured;
             Ok(list(&[], "1"))
         };
         let _informer: SharedInformer<Pod> =
             factory.informer(Scripted::new(answer, || Ok(silence())), InformerConfig::default());
         let _inside = handle.enter();
         factory.start();
-        tell.send(asked.lock().unwrap().clone())
+        sender.send(unsynced.lock().unwrap().clone())
     });
-    let asked = received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
-    assert_eq!(asked, ["Pod"]);
+    let unsynced = received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
+    assert_eq!(unsynced, ["Pod"]);
 }
 
 /// Dropped subscriptions are removed, even if nothing changes.
 #[test]
-fn subscriptions_that_come_and_go_take_no_memory() {
+fn dropped_subscriptions_are_removed() {
     let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());
     let kept = informer.subscribe();
     for _ in 0..10_000 {

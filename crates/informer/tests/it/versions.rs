@@ -94,14 +94,14 @@ fn streaming_list_older_than_known_is_rejected() {
 #[test]
 fn first_list_respects_not_older_than() {
     let mut rig = Rig::with(bound("42"));
-    assert_eq!(rig.asks(), "LIST rv=42 limit=0");
+    assert_eq!(rig.command_text(), "LIST rv=42 limit=0");
     assert_eq!(rig.list(&["a"], 41), "SLEEP 800");
     assert_eq!(went_back(&rig), Some(("41".into(), "42".into())));
     assert_eq!(rig.wake(), "LIST rv= limit=500");
     assert_eq!(rig.list(&["a"], 50), "WATCH rv=50");
 
     let mut streaming = Rig::with(ReflectorConfig { streaming_list: true, ..bound("42") });
-    assert_eq!(streaming.asks(), "WATCH rv=42 initial");
+    assert_eq!(streaming.command_text(), "WATCH rv=42 initial");
     streaming.open();
     assert_eq!(streaming.bookmark(41, true), "SLEEP 800");
 }
@@ -122,26 +122,26 @@ fn server_behind_the_floor_is_awaited() {
 fn restored_server_is_accepted_after_a_minute() {
     for streaming_list in [false, true] {
         let mut rig = Rig::with(ReflectorConfig { streaming_list, ..config() });
-        let tell = |rig: &mut Rig, revision: u64| match streaming_list {
+        let list = |rig: &mut Rig, revision: u64| match streaming_list {
             false => rig.list(&["a"], revision),
             true => {
                 rig.open();
                 rig.bookmark(revision, true)
             }
         };
-        tell(&mut rig, 100);
+        list(&mut rig, 100);
         if !streaming_list {
             rig.open();
         }
         rig.receive_error(expired());
         rig.wake();
         rig.outputs.clear();
-        tell(&mut rig, 40);
+        list(&mut rig, 40);
         let began = rig.now;
         for revision in 41.. {
             rig.wake();
             assert!(rig.outputs.is_empty(), "{:?}", rig.outputs);
-            tell(&mut rig, revision);
+            list(&mut rig, revision);
             if rig.now - began >= Duration::from_secs(60) {
                 break;
             }
@@ -158,7 +158,7 @@ fn restored_server_is_accepted_after_a_minute() {
         }
         rig.receive_error(expired());
         rig.wake();
-        tell(&mut rig, known - 1);
+        list(&mut rig, known - 1);
         assert!(went_back(&rig).is_some(), "the minute restarts");
     }
 }
@@ -203,7 +203,7 @@ fn pages_may_be_newer_than_the_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_cache_begins_before_what_was_seen() {
+async fn first_list_waits_for_the_configured_revision() {
     let source = pods(&["a", "b"]);
     let reflector = ReflectorConfig { not_older_than: "4".into(), ..ReflectorConfig::default() };
     let config = InformerConfig { reflector, ..InformerConfig::default() };
@@ -364,7 +364,7 @@ async fn wait_for_a_restored_away_revision_fails() {
 
 /// An aggregated API may have no revisions. Each of its watches starts with all objects.
 #[test]
-fn without_revisions_a_list_follows_each_watch() {
+fn watch_without_revisions_is_followed_by_a_list() {
     for version in ["", "0"] {
         let mut rig = Rig::new();
         rig.page(&[], version, "");
@@ -378,7 +378,7 @@ fn without_revisions_a_list_follows_each_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_revisions_a_deletion_between_two_watches_is_noticed() {
+async fn missed_deletion_without_revisions_is_noticed() {
     let (both, one) = (vec![pod_json("a", ""), pod_json("b", "")], vec![pod_json("a", "")]);
     let added = |name: &str| WatchEvent::Added(raw(&pod_json(name, "")));
     let watches = vec![vec![added("a"), added("b")], vec![added("a")]];
@@ -401,7 +401,7 @@ impl Names for pintle_informer::Lister<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_name_is_none() {
+async fn list_with_an_empty_name_is_rejected() {
     let nameless = json!({"metadata": {"namespace": "ns", "generateName": "x-"}, "node": ""});
     let lists = vec![(vec![pod_json("a", "1"), nameless], "100"), (vec![pod_json("a", "1")], "101")];
     let informer = SharedInformer::new(scripted(lists, Vec::new()), InformerConfig::default());

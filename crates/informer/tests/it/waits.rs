@@ -1,4 +1,4 @@
-//! A flag or a revision is visible only when what it promises is there.
+//! A flag or a revision becomes visible only after the data that it announces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn changes_since_covers_the_visible_revision() {
 
 /// A refused object is listed as soon as its revision is visible.
 #[test]
-fn refused_object_is_listed_with_its_revision() {
+fn rejected_object_is_listed_with_its_revision() {
     const LAST: u64 = 20_000;
     let cache = Cache::new();
     cache

@@ -73,7 +73,7 @@ fn check(snapshot: &Snapshot<PartialObject>) {
 }
 
 #[test]
-fn no_reader_sees_a_part_of_a_batch() {
+fn readers_never_see_a_partial_batch() {
     explore(|| {
         let pods = pods();
         let writer = spawn(&pods, |pods| {
@@ -145,7 +145,7 @@ fn unpinned_versions_are_freed() {
 
 /// The writer changes one cache and then the other.
 #[test]
-fn a_view_shows_two_caches_at_one_moment() {
+fn view_of_two_caches_is_consistent() {
     explore(|| {
         let (first, second) = (pods(), pods());
         let (of_first, of_second) = (Lister::new(first.clone()), Lister::new(second.clone()));

@@ -69,7 +69,7 @@ pub enum Finding {
         /// The lease duration.
         of: Duration,
     },
-    /// Renewals are less than a second apart, so client-go's candidates cannot tell them apart.
+    /// Renewals are less than a second apart, so client-go's candidates do not notice them.
     Invisible {
         /// The holder.
         holder: String,

@@ -115,7 +115,7 @@ impl Machine {
                     // still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
-                        self.look_within(pause, now);
+                        self.act_within(pause, now);
                     }
                     (false, _) => self.try_later(failure, now),
                 }
@@ -129,7 +129,7 @@ impl Machine {
             Hint::Down => {
                 (self.watch_is_up, self.watching, self.vacancy) = (false, false, None);
                 let pause = self.retries.next(None);
-                self.look_within(pause, now);
+                self.act_within(pause, now);
             }
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
@@ -140,13 +140,13 @@ impl Machine {
                 {
                     self.observe(Some(&found), now, instructions);
                 }
-                Phase::Releasing(_) => self.told = Some(found),
+                Phase::Releasing(_) => self.last_hint = Some(found),
                 _ => {}
             },
             Hint::MaybeChanged => match &mut self.phase {
                 Phase::Following => {
                     let pause = self.hint_jitter();
-                    self.look_within(pause, now);
+                    self.act_within(pause, now);
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
@@ -160,7 +160,7 @@ impl Machine {
                     self.watching = self.watch_is_up;
                     self.vacancy = None;
                     let pause = self.hint_jitter();
-                    self.look_within(pause, now);
+                    self.act_within(pause, now);
                 }
                 Phase::Leading(leading) if leading.term.version.uid == uid => {
                     self.lose(super::EndReason::Deleted, now, instructions);
@@ -180,7 +180,7 @@ impl Machine {
             None => {
                 // Only a read shows which of the two is newer.
                 let pause = self.config.retry_period / 4;
-                return self.look_within(pause, now);
+                return self.act_within(pause, now);
             }
         }
         let changed = self.observe(Some(&found), now, instructions);
@@ -192,7 +192,7 @@ impl Machine {
         if free {
             // No other contender takes an assigned lock.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
-            self.look_within(pause + self.preference.defer, now);
+            self.act_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
         }
@@ -229,16 +229,16 @@ impl Machine {
             let since = self.observed.as_ref().map(|observed| observed.at);
             return (self.held_until <= looked_at && !self.defers(since, looked_at)).then_some(more);
         }
-        let mine = record.holder_identity == self.config.identity;
-        let is_own =
-            mine && (self.is_of_last_term(found) || self.config.reuse_identity || self.settle(record).is_some());
+        let same_identity = record.holder_identity == self.config.identity;
+        let is_own = same_identity
+            && (self.is_of_last_term(found) || self.config.reuse_identity || self.settle(record).is_some());
         if is_own && self.held_until <= looked_at {
             return Some(same);
         }
         let observed = self.observed.as_ref()?;
         let expires = (observed.at + record.lease_duration(self.config.lease_duration)).max(self.held_until);
         let taken = looked_at >= expires && !self.defers(Some(expires), looked_at);
-        taken.then_some(if mine { same } else { more })
+        taken.then_some(if same_identity { same } else { more })
     }
 
     /// Returns whether this is the record that the last term left.
@@ -260,7 +260,7 @@ impl Machine {
 
     /// Returns the record that takes the lock after the given one.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // No contender came to which the lock could be left.
+        // No preferred contender has taken the lock.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
@@ -287,7 +287,7 @@ impl Machine {
         let deadline = Deadline::after(sent, self.config.renew_deadline);
         let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
-        (self.last_term, self.vacancy, self.told) = (None, None, None);
+        (self.last_term, self.vacancy, self.last_hint) = (None, None, None);
         self.next_try = self.renewal_at(sent.monotonic + self.first_renewal).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
@@ -299,7 +299,7 @@ impl Machine {
             read_back: false,
             yielding: false,
             gives_up: false,
-            stranger: None,
+            foreign: None,
         });
         instructions.push(Instruction::StartLeading { term, deadline });
         self.yield_if_asked(instructions);
@@ -344,7 +344,7 @@ impl Machine {
         self.next_try = self.next_try.min(now.monotonic + self.retries.next(failure.retry_after));
     }
 
-    pub(super) fn look_within(&mut self, pause: Duration, now: Now) {
+    pub(super) fn act_within(&mut self, pause: Duration, now: Now) {
         self.next_try = self.next_try.min(now.monotonic + pause);
     }
 }

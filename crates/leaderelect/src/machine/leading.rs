@@ -17,8 +17,8 @@ impl Machine {
             return LockRequest::Read;
         }
         // If the watch reported an unrelated write, replace that version instead of causing a conflict.
-        if let Some(told) = self.told.take_if(|told| told.repeats(&leading.base)) {
-            leading.base.repeated_as(&told);
+        if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
+            leading.base.repeated_as(&hinted);
         }
         let LockState { version: base, mut record, .. } = leading.base.clone();
         let second_passed = now.monotonic.saturating_sub(leading.counted.monotonic) >= Duration::from_secs(1);
@@ -85,7 +85,7 @@ impl Machine {
         if found.version.uid != leading.term.version.uid {
             return self.lose(EndReason::Deleted, now, instructions);
         }
-        (leading.read_back, leading.stranger) = (false, None);
+        (leading.read_back, leading.foreign) = (false, None);
         if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
             (leading.yielding, leading.gives_up) = (true, true);
             return instructions.push(Instruction::Drain(EndReason::Preferred { other }));
@@ -114,7 +114,7 @@ impl Machine {
             return;
         }
         if order.is_some() {
-            self.told = Some(found.clone());
+            self.last_hint = Some(found.clone());
         }
         let known = found.version == leading.base.version || self.in_doubt.iter().any(|d| d.record == found.record);
         let renewal = self.sent.as_ref().is_some_and(|sent| match &sent.request {
@@ -126,8 +126,8 @@ impl Machine {
         if !known && !renewal && (!ours || wanted) {
             if !ours && !found.record.is_vacant() {
                 let (at, blind) = (now.monotonic, self.config.renew_deadline);
-                if !leading.stranger.as_mut().is_some_and(|stranger| stranger.is_repeated(found, at, blind)) {
-                    leading.stranger = Some(Box::new(Observation::new(found.clone(), at)));
+                if !leading.foreign.as_mut().is_some_and(|foreign| foreign.is_repeated(found, at, blind)) {
+                    leading.foreign = Some(Box::new(Observation::new(found.clone(), at)));
                 }
             }
             leading.read_back = true;
@@ -153,8 +153,8 @@ impl Machine {
     fn retry_renewal(&mut self, failure: Failure, now: Now) {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
-        let asked = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
+        let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
         // A retry-after beyond the end of the term is ignored.
-        self.next_try = if asked < leading.deadline.monotonic { usual.max(asked) } else { usual };
+        self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

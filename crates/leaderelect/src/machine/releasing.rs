@@ -50,11 +50,11 @@ impl Machine {
                 return;
             }
         };
-        let mine = |record: &LeaderElectionRecord| found.record.same_term(record);
+        let same_term = |record: &LeaderElectionRecord| found.record.same_term(record);
         let of_term = releasing.term.as_ref();
-        let of_term = of_term.is_some_and(|term| term.version.uid == found.version.uid && mine(&term.record));
-        let of_last = self.last_term.as_ref().is_some_and(|(uid, last)| *uid == found.version.uid && mine(last));
-        let of_doubt = |doubt: &Doubt| mine(&doubt.record);
+        let of_term = of_term.is_some_and(|term| term.version.uid == found.version.uid && same_term(&term.record));
+        let of_last = self.last_term.as_ref().is_some_and(|(uid, last)| *uid == found.version.uid && same_term(last));
+        let of_doubt = |doubt: &Doubt| same_term(&doubt.record);
         let left = releasing.term.is_none() && (of_last || self.in_doubt.iter().any(of_doubt));
         if !of_term && !left {
             return self.release_done(now);

@@ -141,10 +141,10 @@ impl Members {
     /// Returns the preference of `me` for a shard: replicas with a greater claim come first.
     pub(super) fn preference(&self, me: &str, shard: u32, step: Duration, now: Duration) -> Preference {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
-        let mine = (weight(me, shard), me);
+        let own = (weight(me, shard), me);
         let before: Vec<_> = live
             .map(|member| (weight(member.identity(), shard), member.identity()))
-            .filter(|theirs| *theirs > mine)
+            .filter(|other| *other > own)
             .collect();
         let rank = u32::try_from(before.len()).unwrap_or(u32::MAX);
         let yield_to = before.into_iter().max().map(|(_, identity)| identity.to_owned());
@@ -229,7 +229,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.saw(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // An old event that comes late makes nobody young.
+        // A stale event does not count as a renewal.
         members.saw(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -255,9 +255,9 @@ mod tests {
         members.saw(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.saw("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // It is deleted in the version in which it was seen last.
+        // The precondition of the deletion is the last observed version.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
-        // Another object of the name is another lease.
+        // A new object with the same name is a different lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.saw("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
@@ -279,12 +279,12 @@ mod tests {
         left.record.holder_identity.clear();
         members.saw("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // Of an older version, that said no number.
+        // A lease of an older version, whose name has no number of shards.
         members.saw("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
         members.saw("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // Its holder works on for a while.
+        // The holder of a deleted lease may work for a while.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
         assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
         members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);
@@ -298,7 +298,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // All yield to the same one.
+        // All yield to the same replica.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

@@ -46,9 +46,9 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
 
     /// Returns whether a rival leads, by a list that was sent after this call. Concurrent callers share the next list.
     pub(super) async fn lead(&self) -> bool {
-        let asked = self.begun.load(Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
-        if last.0 > asked {
+        if last.0 > begun {
             return last.1;
         }
         loop {
@@ -99,7 +99,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
                         let metadata = object.decode::<PartialObject>()?.metadata;
                         if metadata.namespace == self.namespace && self.members.borrow().is_rival(&metadata.name) {
                             let state = object.decode().map(|lease| state_of(&lease));
-                            let state = state.unwrap_or_else(|error| held_by_somebody(&metadata, &error));
+                            let state = state.unwrap_or_else(|error| held_by_unknown(&metadata, &error));
                             found.push((metadata.name, state));
                         }
                     }
@@ -115,10 +115,10 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
 
 /// Returns the state that stands in for an unreadable lease. Its holder may lead for a lease duration after the last
 /// change.
-fn held_by_somebody(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
+fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
-    let record = LeaderElectionRecord { holder_identity: "somebody".into(), ..LeaderElectionRecord::default() };
+    let record = LeaderElectionRecord { holder_identity: "unknown".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
     // Each write may be a renewal.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }

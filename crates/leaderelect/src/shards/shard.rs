@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranges_meet_and_cover_all_hashes() {
+    fn shard_ranges_cover_all_hashes_without_overlap() {
         let shown: Vec<_> = Shard::all(3).map(|shard| shard.to_string()).collect();
         assert_eq!(
             shown,

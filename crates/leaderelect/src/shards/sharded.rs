@@ -20,7 +20,7 @@ use super::Shard;
 /// use pintle_leaderelect::{Shard, Sharded};
 /// use pintle_meta::ListWatch;
 ///
-/// /// What an informer is made of, for as long as a term lasts.
+/// /// Returns the source for an informer that runs during a term.
 /// fn source<A: ListWatch>(api: A, shard: Shard) -> impl ListWatch<Object = A::Object> {
 ///     Sharded { source: api, shard }
 /// }

@@ -42,9 +42,9 @@ pub(crate) struct Contest<L: Lock> {
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// Unbounded, since a notice is at most an answer of the server, and they are read at all times.
+    /// Unbounded, because each response of the server causes at most a few notices, and the elector always reads them.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The elector's, and gone with it, whenever this is.
+    /// The instruments of the elector. Weak, because the elector can be dropped before the contest.
     metrics: Option<Weak<Instruments>>,
     /// The number of slow paths already counted in the metrics.
     slow_paths: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Contest<L: Lock> {
 /// An object that a write may replace.
 type Base<O> = (Version, Arc<O>);
 
-/// How requests of a verb have failed since the last one that did not.
+/// The kinds of failures of reads or writes since the last success.
 type Trouble = HashSet<Kind>;
 
 /// A kind of failure: the kind of error and the server's status code. `None`: no response before the timeout.
@@ -116,12 +116,12 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// The first renewal of each term comes after this share of the retry period.
+    /// Sets the delay of a term's first renewal, as a fraction of the retry period.
     pub(super) fn begin_renewals_at(&mut self, share: f64) {
         self.machine.begin_renewals_at(share);
     }
 
-    /// The contest shares its shell with others.
+    /// Renews together with other contests of the shell.
     pub(super) fn gather_renewals(&mut self) {
         self.machine.gather_renewals();
     }
@@ -144,13 +144,13 @@ impl<L: Lock> Contest<L> {
         for instruction in self.machine.step(signal, now) {
             match instruction {
                 Instruction::Send { request, timeout } => {
-                    self.ask(request, timeout, now);
+                    self.set_request(request, timeout, now);
                     stepped = Stepped::Sends(self.machine.leave_by(now));
                 }
                 Instruction::NewLeader(identity) => {
                     tracing::info!(lock = %self.name, leader = identity, "another leader");
                     self.observed.send_modify(|observed| observed.leader = Some(identity.clone()));
-                    self.tell(Notice::NewLeader(identity));
+                    self.notify(Notice::NewLeader(identity));
                 }
                 Instruction::StartLeading { term, deadline } => {
                     tracing::info!(lock = %self.name, transitions = term.record.leader_transitions, "started leading");
@@ -159,16 +159,16 @@ impl<L: Lock> Contest<L> {
                     let term = TermHandle::new(self.name.clone(), term, token, self.clocks.clone(), deadline);
                     self.term = Some(term.clone());
                     self.count(|metrics| &*metrics.terms, 1);
-                    self.tell(Notice::Started(term));
+                    self.notify(Notice::Started(term));
                 }
                 Instruction::Extend(deadline) => {
-                    self.of_term(|term| term.extend(deadline));
+                    self.with_term(|term| term.extend(deadline));
                     self.renewed(deadline);
                 }
-                Instruction::Drain(reason) => self.of_term(|term| term.drain(reason)),
+                Instruction::Drain(reason) => self.with_term(|term| term.drain(reason)),
                 Instruction::StopLeading(reason) => {
                     tracing::warn!(lock = %self.name, %reason, "stopped leading");
-                    self.of_term(|term| term.lose(reason.clone()));
+                    self.with_term(|term| term.lose(reason.clone()));
                 }
                 Instruction::Finish => return Stepped::Finished,
             }
@@ -183,7 +183,7 @@ impl<L: Lock> Contest<L> {
         self.slow_paths = slow_paths;
     }
 
-    fn ask(&mut self, request: LockRequest, timeout: Duration, now: Now) {
+    fn set_request(&mut self, request: LockRequest, timeout: Duration, now: Now) {
         self.reads = request == LockRequest::Read;
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
@@ -193,7 +193,7 @@ impl<L: Lock> Contest<L> {
         let now = self.clocks.now();
         self.request = None;
         if let Some((request, timeout)) = self.machine.depart(now) {
-            self.ask(request, timeout, now);
+            self.set_request(request, timeout, now);
         }
         self.count_slow_paths();
         self.request.is_some()
@@ -217,7 +217,7 @@ impl<L: Lock> Contest<L> {
                 LockRequest::Create(record) => Answer::Written(lock.create(&record).await),
                 LockRequest::Update { record, .. } => match base {
                     Some(object) => Answer::Written(lock.update(&object, &record).await),
-                    // This is not the object that the machine means. A new read resolves that.
+                    // The object of that version is unknown. A new read resolves that.
                     None => Answer::Late,
                 },
             }
@@ -266,10 +266,10 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// Remembers the object of an event, unless it is older than the one that is remembered, which the machine may be about to replace.
+    /// Stores the object of a watch event, unless it is older than the stored one, which the machine may be about to replace.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
-        if object.as_ref().is_some_and(|(told, _)| known.is_none_or(|known| told.is_before(known) != Some(true))) {
+        if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
             self.hinted = object;
         }
     }
@@ -297,7 +297,7 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    fn of_term(&self, change: impl FnOnce(&TermHandle)) {
+    fn with_term(&self, change: impl FnOnce(&TermHandle)) {
         if let Some(term) = &self.term {
             change(term);
         }
@@ -319,7 +319,7 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    fn tell(&self, notice: Notice) {
+    fn notify(&self, notice: Notice) {
         // The receiver is gone only when this task is about to be aborted.
         let _ = self.notices.send(notice);
     }

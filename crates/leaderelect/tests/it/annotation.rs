@@ -1,4 +1,4 @@
-//! The locks of the time before leases: the same outcomes, by an annotation.
+//! `AnnotationLock`: the same outcomes as with a Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server with objects of some kind: neither lock looks at it.
+/// A server with objects of any kind. The locks do not use the kind.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -24,7 +24,7 @@ fn server() -> Server {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// One that holds an object with this annotation, if any, and other things beside it.
+/// Creates a server with an object that has this annotation, if any, and other data.
 fn holding(annotation: Option<&str>) -> Server {
     let mut metadata = ObjectMeta::new("kube-system", "lock");
     metadata.annotations.insert("foreign".into(), "note".into());
@@ -48,7 +48,7 @@ fn annotate(server: &Server, text: &str) {
     server.change(&key(), |object| drop(object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text.into())));
 }
 
-/// What was asked for since the last call.
+/// Returns the requests since the last call.
 fn verbs(server: &Server) -> Vec<&'static str> {
     let requests = server.take_requests().into_iter();
     let verb = |call| match call {
@@ -104,7 +104,7 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;
 
-/// Both kinds of lock meet what is given; after a while, these requests were made, and so often the holder has changed.
+/// Both kinds of lock find `given`. After `wait` seconds, checks the requests and the transitions.
 async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transitions: i32) {
     for kind in 0..2 {
         let server = given.map_or_else(server, holding);
@@ -150,13 +150,13 @@ async fn record_matches_client_go_and_other_data_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_a_renewal_releases_both_kinds() {
+async fn stop_during_a_renewal_releases_both_kinds() {
     for kind in 0..2 {
         for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost, Outcome::Lost] {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The renewal of 2.0.
+            // The renewal at 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();
@@ -167,7 +167,7 @@ async fn a_stop_during_a_renewal_releases_both_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_outlives_many_renewals_and_lost_races() {
+async fn term_survives_many_renewals_and_lost_races() {
     let server = server();
     let [_, lock] = locks(&server);
     let elector = contend(lock);
@@ -223,10 +223,10 @@ async fn release_is_noticed_by_watch_for_both_kinds() {
         pass(60.0).await;
         server.take_requests();
         pass(20.0).await;
-        let asked = server.take_requests();
+        let requests = server.take_requests();
         assert!(
-            asked.iter().all(|request| matches!(request.call, Call::Update { .. })),
-            "only the leader asks: {asked:?}"
+            requests.iter().all(|request| matches!(request.call, Call::Update { .. })),
+            "only the leader sends requests: {requests:?}"
         );
         first.stop.cancel();
         first.run.await.unwrap();

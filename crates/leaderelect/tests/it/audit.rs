@@ -1,4 +1,4 @@
-//! What an auditor says of a lock.
+//! The findings of an audit.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::{NAME, NAMESPACE, put};
 
-/// A lock, and an audit that is told of it: each write at once by a watch, and each half second by a read.
+/// A lock and its audit, which gets each write from a watch and a read every half second.
 struct Bench {
     audit: Audit,
     watched: bool,
     now: Duration,
     version: u64,
     state: Option<LockState>,
-    told: Vec<Finding>,
+    findings: Vec<Finding>,
 }
 
 const START: i64 = 1_800_000_000;
@@ -34,19 +34,19 @@ fn at(now: Duration) -> Now {
 
 impl Bench {
     fn new(watched: bool) -> Self {
-        let (audit, now, told) = (Audit::new(), Duration::ZERO, Vec::new());
-        let mut bench = Self { audit, watched, now, version: 0, state: None, told };
+        let (audit, now, findings) = (Audit::new(), Duration::ZERO, Vec::new());
+        let mut bench = Self { audit, watched, now, version: 0, state: None, findings };
         bench.put(record("", 0, 0.0));
         bench.pass(1.0);
         bench
     }
 
-    /// Lets seconds pass.
+    /// Lets `seconds` pass.
     fn pass(&mut self, seconds: f64) {
         let end = self.now + Duration::from_secs_f64(seconds);
         while self.now < end {
             let found = self.audit.read(self.state.as_ref(), self.now, at(self.now));
-            self.told.extend(found);
+            self.findings.extend(found);
             self.now = end.min(self.now + Duration::from_millis(500));
         }
     }
@@ -60,17 +60,17 @@ impl Bench {
     fn change(&mut self, state: Option<LockState>) {
         self.state = state;
         if self.watched {
-            self.told.extend(self.audit.told(self.state.as_ref(), at(self.now)));
+            self.findings.extend(self.audit.told(self.state.as_ref(), at(self.now)));
         }
     }
 
-    /// What was said since the last call, and is no beginning or end of a term.
+    /// Returns the findings since the last call, without beginnings and ends of terms.
     fn faults(&mut self) -> Vec<Finding> {
-        let told = std::mem::take(&mut self.told).into_iter();
-        told.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
+        let findings = std::mem::take(&mut self.findings).into_iter();
+        findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// A term of `holder` that was renewed every two seconds, so many times, right now for the last time.
+    /// Writes a term of `holder` with a renewal every two seconds. The last renewal is now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;
@@ -116,16 +116,16 @@ fn auditor_reports_terms_ends_and_gaps() {
         bench.pass(20.0);
         bench.lead("c", 3, 0);
         bench.pass(1.0);
-        let said: Vec<_> = bench.told.iter().map(ToString::to_string).collect();
-        assert_eq!(said.len(), 5, "{said:#?}");
+        let lines: Vec<_> = bench.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 5, "{lines:#?}");
         assert!(
-            said[0].starts_with("a leads, change 1") && said[1].starts_with("a released the lock after 7."),
-            "{said:?}"
+            lines[0].starts_with("a leads, change 1") && lines[1].starts_with("a released the lock after 7."),
+            "{lines:?}"
         );
-        assert!(said[2].starts_with("b leads, change 2, after 3."), "{said:?}");
-        assert!(said[3].starts_with("b lost the lock to a successor after 20."), "{said:?}");
-        // Since its last renewal.
-        assert!(said[4].starts_with("c leads, change 3, after 20."), "{said:?}");
+        assert!(lines[2].starts_with("b leads, change 2, after 3."), "{lines:?}");
+        assert!(lines[3].starts_with("b lost the lock to a successor after 20."), "{lines:?}");
+        // Measured from the last renewal.
+        assert!(lines[4].starts_with("c leads, change 3, after 20."), "{lines:?}");
         let seen = bench.audit.summary();
         assert_eq!((seen.terms, seen.unsafe_findings), (3, 0), "{seen:?}");
         assert!(seen.longest_gap >= seconds(20) && seen.slowest_renewal <= seconds(2), "{seen:?}");
@@ -140,10 +140,10 @@ fn only_early_takeovers_are_reported() {
         bench.pass(after);
         bench.lead("b", 2, 0);
         match (&bench.faults()[..], early) {
-            ([Finding::TakenEarly { by, from, after: told, of }], true) => {
+            ([Finding::TakenEarly { by, from, after: bound, of }], true) => {
                 assert_eq!((by.as_str(), from.as_str(), *of), ("b", "a", seconds(15)));
-                // It may have been renewed a read before.
-                assert!(told.as_secs_f64() >= after && told.as_secs_f64() <= after + 0.6, "{told:?}");
+                // The last renewal may be as old as the previous read.
+                assert!(bound.as_secs_f64() >= after && bound.as_secs_f64() <= after + 0.6, "{bound:?}");
             }
             ([], false) => {}
             (other, _) => panic!("{after}: {other:?}"),
@@ -170,10 +170,10 @@ fn takeover_after_deletion_can_be_early() {
     bench.change(None);
     bench.pass(2.0);
     bench.lead("b", 0, 0);
-    let told = std::mem::take(&mut bench.told);
-    assert!(told.iter().any(|finding| matches!(finding, Finding::Ended { end: AuditedEnd::Deleted, .. })));
-    let [.., Finding::TakenEarly { by, after, .. }] = &told[..] else { panic!("{told:?}") };
-    assert!(by == "b" && *after < seconds(4), "{told:?}");
+    let findings = std::mem::take(&mut bench.findings);
+    assert!(findings.iter().any(|finding| matches!(finding, Finding::Ended { end: AuditedEnd::Deleted, .. })));
+    let [.., Finding::TakenEarly { by, after, .. }] = &findings[..] else { panic!("{findings:?}") };
+    assert!(by == "b" && *after < seconds(4), "{findings:?}");
 }
 
 #[test]
@@ -197,9 +197,12 @@ fn late_and_lapsed_renewals_are_reported() {
         let first = bench.state.clone().unwrap().record;
         bench.pass(pause);
         bench.put(LeaderElectionRecord { renew_time: time(bench.now.as_secs_f64()), ..first });
-        let told = bench.faults();
-        assert_eq!(told.first().map(Finding::is_unsafe), expected, "{told:?}");
-        assert!(told.iter().all(|told| matches!(told, Finding::Late { .. } | Finding::Lapsed { .. })), "{told:?}");
+        let findings = bench.faults();
+        assert_eq!(findings.first().map(Finding::is_unsafe), expected, "{findings:?}");
+        assert!(
+            findings.iter().all(|finding| matches!(finding, Finding::Late { .. } | Finding::Lapsed { .. })),
+            "{findings:?}"
+        );
     }
 }
 
@@ -215,10 +218,11 @@ fn unusable_records_are_reported_once_per_term() {
     }
     bench.pass(16.0);
     bench.put(record("b", 7, 20.0));
-    let told = bench.faults();
-    let kinds: Vec<_> = told.iter().map(|finding| format!("{finding:?}")).map(|told| told[..8].to_owned()).collect();
-    // The first of the late ones is a minute later, which is no second that was there before.
-    assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{told:?}");
+    let findings = bench.faults();
+    let kinds: Vec<_> =
+        findings.iter().map(|finding| format!("{finding:?}")).map(|text| text[..8].to_owned()).collect();
+    // The first late renewal is a minute later, because it must have a new whole second.
+    assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{findings:?}");
 }
 
 #[test]
@@ -236,13 +240,13 @@ fn lasting_disagreement_of_halves_is_reported() {
     assert_eq!(bench.faults(), [Finding::Disagree]);
 }
 
-/// A lock of that kind for each who asks.
+/// Returns a function that creates a lock of this kind for a client.
 fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>, Client<Lease>> {
     let leases = Collection::<Lease>::default();
     let annotated = kind.annotated().map(|resource| Collection::dynamic(resource, CollectionConfig::default()));
-    move |who| {
-        let api = |_| annotated.as_ref().unwrap().client(who);
-        ResourceLock::new(kind, "kube-system", "lock", api, leases.client(who))
+    move |client| {
+        let api = |_| annotated.as_ref().unwrap().client(client);
+        ResourceLock::new(kind, "kube-system", "lock", api, leases.client(client))
     }
 }
 
@@ -250,8 +254,8 @@ fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>,
 async fn auditor_supports_all_five_lock_kinds() {
     for name in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
         let lock = locks(name.parse().unwrap());
-        let told: Arc<Mutex<Vec<Finding>>> = Arc::default();
-        let (stop, into, clock) = (CancellationToken::new(), told.clone(), TestClock::new());
+        let findings: Arc<Mutex<Vec<Finding>>> = Arc::default();
+        let (stop, into, clock) = (CancellationToken::new(), findings.clone(), TestClock::new());
         let auditor = LockAuditor { clocks: clock.clone(), ..LockAuditor::new(lock("auditor")) };
         let stopped = stop.clone();
         let audit =
@@ -271,14 +275,18 @@ async fn auditor_supports_all_five_lock_kinds() {
         }
         stop.cancel();
         let seen = audit.await.unwrap();
-        let told = told.lock().unwrap();
-        assert_eq!((seen.terms, seen.unsafe_findings), (2, 0), "{name}: {told:?}");
+        let findings = findings.lock().unwrap();
+        assert_eq!((seen.terms, seen.unsafe_findings), (2, 0), "{name}: {findings:?}");
         let [Finding::Began { holder: a, .. }, Finding::Ended { end, .. }, Finding::Began { holder: b, gap, .. }, ..] =
-            &told[..]
+            &findings[..]
         else {
-            panic!("{name}: {told:?}")
+            panic!("{name}: {findings:?}")
         };
-        assert_eq!((a.as_str(), *end, b.as_str(), told.len()), ("a", AuditedEnd::Released, "b", 4), "{name}: {told:?}");
+        assert_eq!(
+            (a.as_str(), *end, b.as_str(), findings.len()),
+            ("a", AuditedEnd::Released, "b", 4),
+            "{name}: {findings:?}"
+        );
         let gap = gap.unwrap();
         assert!(gap >= seconds(2) && gap <= seconds(4), "{name}: {gap:?}");
     }
@@ -295,12 +303,12 @@ async fn auditor_only_reads_and_reports_malformed_records_once() {
         ResourceLock::new(LockKind::ConfigMaps, "kube-system", "lock", api, Collection::default().client("auditor"));
     let stop = CancellationToken::new();
     let auditor = LockAuditor { clocks: TestClock::new(), ..LockAuditor::new(lock) };
-    let mut told = Vec::new();
-    tokio::join!(auditor.run(&stop, |finding| told.push(finding.clone())), async {
+    let mut findings = Vec::new();
+    tokio::join!(auditor.run(&stop, |finding| findings.push(finding.clone())), async {
         pass(10.0).await;
         stop.cancel();
     });
-    let [Finding::Malformed { why }] = &told[..] else { panic!("{told:?}") };
+    let [Finding::Malformed { why }] = &findings[..] else { panic!("{findings:?}") };
     assert!(why.contains("leader"), "{why}");
     assert!(maps.take_requests().iter().all(|request| matches!(request.verb(), Verb::Get | Verb::Watch)));
 }

@@ -1,4 +1,4 @@
-//! Candidates of coordinated elections: what they publish, and how soon they answer.
+//! Candidates of coordinated elections: the published object, and the answers to pings.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Running {
         self.server.object(&key()).expect("no candidate").spec
     }
 
-    /// The control plane asks, by a clock that is this much ahead.
+    /// Pings the candidate, as a control plane whose clock is `ahead`.
     fn ping(&self, ahead: SignedDuration) -> Timestamp {
         let now = Timestamp::from_microsecond(self.clock.0.wall().as_microsecond()).unwrap() + ahead;
         self.server.change(&key(), |candidate| candidate.spec.ping_time = Some(MicroTime(now)));
@@ -62,17 +62,17 @@ async fn candidate_publishes_and_renews_its_object() {
     let published = candidate.server.object(&key()).unwrap();
     assert_eq!(published.types.api_version, "coordination.k8s.io/v1beta1");
     let spec = &published.spec;
-    let said = [&spec.lease_name, &spec.binary_version, &spec.emulation_version, &spec.strategy];
-    assert_eq!(said, ["lock", "1.36.0", "1.35.0", OLDEST_EMULATION_VERSION]);
+    let published_fields = [&spec.lease_name, &spec.binary_version, &spec.emulation_version, &spec.strategy];
+    assert_eq!(published_fields, ["lock", "1.36.0", "1.35.0", OLDEST_EMULATION_VERSION]);
     let first = candidate.renewed();
     assert_eq!(candidate.writes(), 1);
-    // Nobody asks, so it is written every five minutes, and not more often.
+    // Without pings, the candidate is renewed every five minutes.
     pass(1_490.0).await;
     assert_eq!(candidate.writes(), 4);
     assert!(candidate.renewed() > first);
     candidate.stop.cancel();
     candidate.run.await.unwrap();
-    assert!(candidate.server.object(&key()).is_some(), "it expires, and is not deleted");
+    assert!(candidate.server.object(&key()).is_some(), "the object expires and is not deleted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,15 +84,15 @@ async fn ping_is_answered_by_watch_or_next_poll() {
         });
         let candidate = start(server);
         pass(30.0).await;
-        let asked = candidate.ping(SignedDuration::ZERO);
-        assert!(candidate.renewed() < asked);
+        let pinged = candidate.ping(SignedDuration::ZERO);
+        assert!(candidate.renewed() < pinged);
         pass(within).await;
-        assert!(candidate.renewed() > asked, "watched: {watched}");
-        // A control plane whose clock is ahead is answered too, once.
+        assert!(candidate.renewed() > pinged, "watched: {watched}");
+        // A ping from a clock that is ahead is answered once, too.
         candidate.writes();
-        let asked = candidate.ping(SignedDuration::from_secs(20));
+        let pinged = candidate.ping(SignedDuration::from_secs(20));
         pass(within).await;
-        assert!(candidate.renewed() > asked);
+        assert!(candidate.renewed() > pinged);
         pass(60.0).await;
         assert_eq!(candidate.writes(), 1);
     }
@@ -116,9 +116,9 @@ async fn candidate_without_renew_time_is_pinged_and_kept() {
         candidate.spec.renew_time = None;
         candidate.spec.other.insert("later".into(), true.into());
     });
-    let asked = candidate.ping(SignedDuration::ZERO);
+    let pinged = candidate.ping(SignedDuration::ZERO);
     pass(0.1).await;
-    assert!(candidate.renewed() > asked);
+    assert!(candidate.renewed() > pinged);
     assert_eq!(candidate.spec().other["later"], true);
 }
 
@@ -134,11 +134,11 @@ async fn failed_requests_are_retried_with_backoff() {
     candidate.server.faults().heal();
     pass(40.0).await;
     assert_eq!(candidate.spec().lease_name, "lock");
-    // A request that hangs is given up.
+    // A hanging request times out.
     candidate.server.faults().next_of(Verb::Get, [Outcome::Lost]);
-    let asked = candidate.ping(SignedDuration::ZERO);
+    let pinged = candidate.ping(SignedDuration::ZERO);
     pass(8.0).await;
-    assert!(candidate.renewed() > asked);
+    assert!(candidate.renewed() > pinged);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! A model of client-go's elector: what ours share a lock with. It is stepped like ours.
+//! A model of client-go's elector, to share a lock with. It is stepped like the machine.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use pintle_meta::MicroTime;
 pub(crate) struct ClientGo {
     config: LeaderElectionConfig,
     rng: fastrand::Rng,
-    /// The last record that was read, with times in whole seconds, and since when it is known.
+    /// The last record that was read, with times in whole seconds.
     raw: Option<Raw>,
     observed: LeaderElectionRecord,
     observed_at: Duration,
@@ -19,11 +19,11 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// When the round of renewals is given up that is under way, or comes next.
+    /// When the current or next round of renewals times out.
     round_ends: Option<Duration>,
-    /// Until when it tries to release, once its caller has cancelled it.
+    /// When its release times out. Set after its caller has cancelled it.
     releases_until: Option<Duration>,
-    /// Before 1.27, what counts is the reader's own lease duration.
+    /// Before 1.27, the reader's own lease duration counts.
     counts_by_its_own: bool,
 }
 
@@ -84,7 +84,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // The requests of a run end with it; the next run begins with a look.
+            // The requests of a run end with it. The next run begins with a read.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -102,10 +102,10 @@ impl ClientGo {
         }
         if self.request.is_none() && now.monotonic >= self.next_try {
             self.tried_at = now.monotonic;
-            let mine = self.observed.holder_identity == self.config.identity;
+            let is_own = self.observed.holder_identity == self.config.identity;
             let valid = self.observed_at + self.duration_of(&self.observed) > now.monotonic;
             match self.object.clone() {
-                Some(base) if mine && valid => {
+                Some(base) if is_own && valid => {
                     let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
                     self.send(LockRequest::Update { base, record }, &mut instructions);
                 }
@@ -115,7 +115,7 @@ impl ClientGo {
         instructions
     }
 
-    /// The work goes on until this is done. What is released is whatever was just read, if it believes that it leads.
+    /// The work continues until this is done. Releases any record that was just read, if the elector believes that it leads.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {
@@ -152,13 +152,13 @@ impl ClientGo {
             (self.raw, self.observed, self.observed_at) = (Some(raw), found.record.clone(), now.monotonic);
         }
         self.object = Some(found.version.clone());
-        let mine = found.record.holder_identity == self.config.identity;
+        let is_own = found.record.holder_identity == self.config.identity;
         let expires = self.observed_at + self.duration_of(&self.observed);
-        if !found.record.is_vacant() && !mine && expires > self.tried_at {
+        if !found.record.is_vacant() && !is_own && expires > self.tried_at {
             return self.failed(now);
         }
         let count = found.record.leader_transitions;
-        let record = match mine {
+        let record = match is_own {
             true => self.record(now, found.record.acquire_time, count),
             false => self.record(now, None, count + 1),
         };
@@ -177,14 +177,14 @@ impl ClientGo {
             LockRequest::Read => return,
         };
         let Ok(version) = answer else {
-            // A failed fast path is followed by the slow one; a failed slow one by a pause.
+            // A failed fast path is followed by the slow path, a failed slow path by a pause.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { version: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
         self.next_try = now.monotonic + self.config.retry_period;
-        // The round that begins then has the whole of its deadline.
+        // The next round begins after the retry period and has the full deadline.
         let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {

@@ -1,4 +1,4 @@
-//! Clocks that are set, watches that fall silent, and how often anybody looks at either.
+//! Clocks that are set, watches that fall silent, and how often clocks are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,30 +26,31 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// The times that one writes who looks at the clocks when it renews, as seconds of the time of day; it is answered at once.
+/// Returns the renew times that a machine writes if it reads these clocks at its renewals, in seconds of the time of day. All requests
+/// are answered immediately.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
     let mut machine = Machine::new(config, precision, at(0.0, 0.0));
     machine.step(Signal::Tick, at(0.0, 0.0));
-    // A control plane gives it away; anybody may take it otherwise.
+    // In a coordinated election, the control plane assigns the lock. Otherwise it is free.
     let holder_identity = if coordinated { "me".into() } else { String::new() };
     let record = LeaderElectionRecord { holder_identity, ..LeaderElectionRecord::default() };
     let version = Version { uid: "1".into(), resource_version: "0".into() };
     let found = Signal::Read(Ok(Some(LockState::new(version, record))));
-    let mut told = machine.step(found, at(0.0, 0.0));
+    let mut instructions = machine.step(found, at(0.0, 0.0));
     let mut times = Vec::new();
     for (number, (monotonic, wall)) in clocks.iter().enumerate() {
         let now = at(*monotonic, *wall);
         if number > 0 {
-            told = machine.step(Signal::Tick, now);
+            instructions = machine.step(Signal::Tick, now);
         }
-        let record = told.iter().find_map(|told| match told {
+        let record = instructions.iter().find_map(|instruction| match instruction {
             Instruction::Send { request: LockRequest::Create(record) | LockRequest::Update { record, .. }, .. } => {
                 Some(record)
             }
             _ => None,
         });
-        let time = record.unwrap_or_else(|| panic!("no write at {monotonic}: {told:?}")).renew_time.unwrap().0;
+        let time = record.unwrap_or_else(|| panic!("no write at {monotonic}: {instructions:?}")).renew_time.unwrap().0;
         times.push((time.as_microsecond() - 1_800_000_000_000_000) as f64 / 1e6);
         let version = Version { uid: "1".into(), resource_version: (number + 1).to_string() };
         machine.step(Signal::Written(Ok(version)), now);
@@ -61,7 +62,7 @@ fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -
 fn each_record_has_a_later_renew_time() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, false, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.0), (4.0, 4.0)]), [0.0, 2.0, 4.0]);
-    // It stands still: after a second, client-go is to see the renewal.
+    // The time of day stands still. After a second, client-go must see the renewal.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (6.0, 6.0)]), [0.0, 1.0, 2.0, 6.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, 3.0, 4.0]);
     let seconds = |clocks: &[(f64, f64)]| written(TimePrecision::Seconds, false, clocks);
@@ -70,19 +71,20 @@ fn each_record_has_a_later_renew_time() {
     assert_eq!(seconds(&[(0.0, 0.0), (2.0, 2.9), (4.0, -60.5), (6.0, -58.5)]), [0.0, 2.0, 3.0, 4.0]);
 }
 
-/// The control plane compares the time with its own, so it would leave the lease of a dead holder alone for too long.
+/// The control plane compares the renew time with its own clock. A time in the future would keep the lease of a dead holder alive for too
+/// long.
 #[test]
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // It shows at least ten seconds less than it would, or else the records go on.
+    // Set back by less than ten seconds in relation to the last record, so the times continue to ascend.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // It was set back by as much, and the record would be less than ten seconds behind the last one.
+    // Set back by just under and just over the limit.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// The term goes on by a renewal whose time went back, since it shows another second.
+/// A renewal with an earlier time extends the term, because its whole second differs.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -98,7 +100,8 @@ fn coordinated_renewal_with_earlier_time_counts() {
     assert_eq!(machine.step(Signal::Written(Ok(version(3))), now), [Instruction::Extend(deadline)]);
 }
 
-/// A holder whose clock was set back may have written the same record again, so a candidate that did not look for long starts anew.
+/// A holder whose clock was set back may have written the same record again. So a candidate that has not read for a long time restarts its
+/// wait.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
     for (last_look, taken) in [(6.0, true), (5.0, false)] {
@@ -120,13 +123,13 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             machine.step(held(number), at(now, now))
         };
         assert_eq!(look(last_look, 2), []);
-        // Less than ten seconds later, and then ten.
-        let told = look(15.0, 3);
-        assert_eq!(!told.is_empty(), taken, "{told:?}");
+        // After a pause of less than ten seconds, and of ten seconds.
+        let instructions = look(15.0, 3);
+        assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
 }
 
-/// Clocks that count what they are asked for.
+/// Clocks that count calls of `sleep_until`.
 #[derive(Debug)]
 struct Counting {
     inner: Arc<TestClock>,
@@ -145,7 +148,7 @@ impl Clocks for Counting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_standby_sets_few_timers() {
+async fn idle_standby_sets_few_timers() {
     let server = server();
     let _a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -161,7 +164,7 @@ async fn an_idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // One for three or four retry periods; each renewal that it hears of puts off what it is for.
+    // One timer per three or four retry periods. Each watched renewal postpones it.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }
@@ -194,7 +197,7 @@ impl Clocks for Reads {
     }
 }
 
-/// A lock whose watch can be made to hang, or never stops telling.
+/// A lock whose watch can hang, or sends events without end.
 struct Watched {
     lock: LeaseLock<Client<Lease>>,
     hangs: Arc<AtomicBool>,
@@ -273,7 +276,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
             while !status.is_leader() {
                 pass(0.05).await;
             }
-            // The bound of ELECTION.md where watches do not work: a lease duration and two polls.
+            // The bound in ELECTION.md without a working watch: a lease duration and two polls.
             let took = died.elapsed().as_secs_f64();
             assert!(took <= 15.0 + 2.0 * 4.4, "seed {seed}, it dies after {dies_after} s: {took} s");
             run.abort();
@@ -281,7 +284,7 @@ async fn silent_watch_does_not_delay_a_takeover() {
     }
 }
 
-/// The renewals are due by a timer, which is looked at however much the watch tells.
+/// Renewals are due by a timer, which is checked even if the watch always has another event.
 #[tokio::test(start_paused = true)]
 async fn flooding_watch_costs_no_term() {
     let server = server();
@@ -298,7 +301,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // Nobody ever rests, so time does not pass by itself.
+        // The runtime is never idle, so paused time does not advance by itself.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

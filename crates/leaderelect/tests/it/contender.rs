@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// tokio's clock, and others that go with it until they are set.
+/// tokio's clock, and other clocks that follow it until they are set.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// The machine is suspended for so long. Its time of day is kept by nobody.
+    /// Suspends the machine for `time`. The time of day does not advance.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// What happened to whom, and when: `7.0 a started`.
+/// A log of events with times, for example `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -49,7 +49,7 @@ impl Story {
         Self { start: Instant::now(), lines: Arc::default() }
     }
 
-    pub(crate) fn tell(&self, line: &str) {
+    pub(crate) fn log(&self, line: &str) {
         let time = self.start.elapsed().as_secs_f64();
         self.lines.lock().unwrap().push(format!("{time:.1} {line}"));
     }
@@ -58,7 +58,7 @@ impl Story {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// The same without the times.
+    /// Like [`take`](Self::take), without the times.
     pub(crate) fn take_deeds(&self) -> Vec<String> {
         self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
@@ -75,18 +75,18 @@ pub(crate) struct Contender {
     pub(crate) run: JoinHandle<Option<EndReason>>,
 }
 
-/// How a contender differs from the usual.
+/// The configuration of a contender.
 pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
-    /// How long the work goes on after it was asked to end.
+    /// How long the work takes to drain.
     pub(crate) drain: Duration,
-    /// After how long the work ends by itself.
+    /// When the work ends by itself.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,
     pub(crate) story: Option<Story>,
     pub(crate) clock: Option<Arc<TestClock>>,
-    /// Where its metrics go.
+    /// The metrics provider.
     pub(crate) memory: InMemoryProvider,
 }
 
@@ -110,24 +110,24 @@ impl Setup {
         let story = self.story.unwrap_or_else(Story::new);
         let clock = self.clock.unwrap_or_else(TestClock::new);
         let stop = CancellationToken::new();
-        let who = config.identity.clone();
+        let identity = config.identity.clone();
         let lock = LeaseLock { watch, ..LeaseLock::new(client.clone(), NAMESPACE, NAME) };
         let config = LeaderElectionConfig { clocks: clock.clone(), ..config };
         let mut elector = LeaderElector::new(lock, config).unwrap();
         let status = elector.status();
         let leadership = Arc::new(Mutex::new(None));
         let callbacks = {
-            let (story, who, leadership) = (story.clone(), who.clone(), leadership.clone());
-            let (told, me) = (story.clone(), who.clone());
+            let (story, identity, leadership) = (story.clone(), identity.clone(), leadership.clone());
+            let (log, me) = (story.clone(), identity.clone());
             LeaderCallbacks {
                 on_new_leader: Box::new({
-                    let (told, me) = (told.clone(), me.clone());
-                    move |leader| told.tell(&format!("{me} sees {leader:?}"))
+                    let (log, me) = (log.clone(), me.clone());
+                    move |leader| log.log(&format!("{me} sees {leader:?}"))
                 }),
-                on_stopped_leading: Box::new(move |end| told.tell(&format!("{me} stopped: {:?}", end.reason))),
+                on_stopped_leading: Box::new(move |end| log.log(&format!("{me} stopped: {:?}", end.reason))),
                 ..LeaderCallbacks::new(move |guard: Leadership| {
                     *leadership.lock().unwrap() = Some(guard.clone());
-                    work_of(guard, story.clone(), who.clone(), drain, work)
+                    work_of(guard, story.clone(), identity.clone(), drain, work)
                 })
             }
         };
@@ -146,12 +146,12 @@ impl Setup {
 }
 
 impl Contender {
-    /// The guard of the last term.
+    /// Returns the leadership of the last term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
     }
 
-    /// What its elector has counted, by the name without `leader_election_`.
+    /// Returns a metric of the elector, by its name without `leader_election_`.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
         self.memory.value(&format!("leader_election_{name}"), &[])
     }
@@ -162,9 +162,9 @@ impl Contender {
     }
 }
 
-async fn work_of(guard: Leadership, story: Story, who: String, drain: Duration, work: Option<Duration>) {
-    story.tell(&format!("{who} works"));
-    let end = Ending { story, who };
+async fn work_of(guard: Leadership, story: Story, identity: String, drain: Duration, work: Option<Duration>) {
+    story.log(&format!("{identity} works"));
+    let end = Ending { story, identity };
     match work {
         Some(work) => tokio::time::sleep(work).await,
         None => {
@@ -178,16 +178,16 @@ async fn work_of(guard: Leadership, story: Story, who: String, drain: Duration, 
 /// Records the end of the work, whether it finished or was dropped.
 struct Ending {
     story: Story,
-    who: String,
+    identity: String,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.story.tell(&format!("{} rests", self.who));
+        self.story.log(&format!("{} rests", self.identity));
     }
 }
 
-/// Lets time pass, and everyone act.
+/// Lets time pass while all tasks run.
 pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }

@@ -1,4 +1,4 @@
-//! Elections in which the control plane says who leads.
+//! Coordinated elections, in which the control plane chooses the leader.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_testing::Collection;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, put, record, server, take_verbs};
 
-/// What the control plane writes: the lease is given to one, for five seconds.
+/// The record that the control plane writes: the lease is assigned to `holder` for five seconds.
 fn given_to(holder: &str) -> LeaderElectionRecord {
     LeaderElectionRecord {
         holder_identity: holder.into(),
@@ -43,8 +43,8 @@ async fn named_candidate_leads() {
     let written = record(&server);
     assert_eq!((written.leader_transitions, written.lease_duration_seconds), (0, 15));
     assert_eq!(written.strategy.as_deref(), Some(OLDEST_EMULATION_VERSION));
-    assert!(written.acquire_time.is_some(), "nobody had said since when");
-    // It renews as any other, and what it is given stays.
+    assert!(written.acquire_time.is_some(), "the assignment had no acquire time");
+    // Renewals keep the acquire time and the strategy.
     pass(60.0).await;
     assert!(elector.status.is_leader());
     let renewed = record(&server);
@@ -76,10 +76,10 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
                 put(&server, given);
             }
             let elector = Setup { watch, ..baz() }.start(&server);
-            // Long after it has expired.
+            // Long after the lock has expired.
             pass(60.0).await;
-            let asked = take_verbs(&server);
-            assert!(asked.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {asked:?}");
+            let verbs = take_verbs(&server);
+            assert!(verbs.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {verbs:?}");
             assert!(!elector.status.is_leader());
             elector.stop().await;
             assert!(take_verbs(&server).is_empty(), "{given:?}");
@@ -87,13 +87,13 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
     }
 }
 
-/// The control plane may give it to another one. But it leaves it with whom it would choose again.
+/// The control plane can assign an expired lock to another candidate. It leaves the lock with the candidate that it would choose again.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
     put(&server, &given_to("baz"));
     let client = server.client("baz");
-    // It learns of it, and its write comes to nothing until it is too late.
+    // The candidate sees the assignment, but its writes fail until the assignment has expired.
     client.faults().when(|request| {
         (request.verb() == pintle_testing::Verb::Update)
             .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
@@ -102,7 +102,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // It was read at once, and lasted for five seconds.
+    // The assignment was read immediately and lasted for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -127,7 +127,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane makes another lock at once, and does not know that whoever led by the last one may still work.
+/// The control plane immediately creates another lock, without regard for the leader of the deleted lock, which may still work.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -140,7 +140,7 @@ async fn named_candidate_waits_for_leader_of_deleted_lock() {
         delete(&server);
         put(&server, &given_to("baz"));
         pass(if waits { 19.9 } else { 0.1 }).await;
-        // By then what it was given has expired, and the control plane leaves it so.
+        // The assignment has expired by then, and the control plane leaves it.
         assert_eq!(elector.status.is_leader(), !waits, "watched: {watch}");
         pass(9.0).await;
         assert!(elector.status.is_leader(), "watched: {watch}");
@@ -158,17 +158,17 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, it learns of it as it renews. It is still the leader while its work ends.
+        // Without a watch, the renewal finds the preference. The leader leads until its work has ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());
-        assert_eq!(record(&server), preferred, "nothing is written for as long as another one is preferred");
+        assert_eq!(record(&server), preferred, "the leader does not renew while another candidate is preferred");
         pass(2.0).await;
         assert!(!elector.status.is_leader());
         let released = record(&server);
         assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
         let deeds = story.take_deeds();
         assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
-        // It contends again, and leads once it is named.
+        // The elector contends again and leads when it is assigned.
         put(&server, &given_to("baz"));
         pass(5.0).await;
         assert!(elector.status.is_leader());
@@ -186,8 +186,8 @@ async fn work_that_ignores_a_preferred_holder_is_dropped() {
     preferring(&server, "bing");
     pass(60.0).await;
     let deeds = story.take();
-    assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "renewed at 6.0 for the last time: {deeds:?}");
-    // The lease still names it, and another one: it stays away.
+    assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "the last renewal was at 6.0: {deeds:?}");
+    // The lease still names baz as the holder and bing as preferred, so baz does not contend.
     assert_eq!((holder(&server).as_str(), record(&server).preferred_holder.as_deref()), ("baz", Some("bing")));
 }
 

@@ -33,7 +33,7 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// One that has led since 0, by version 1, with the renewal of 2 asked for.
+/// Returns a machine that has led since 0, by version 1, and whose renewal at 2 is queued.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -50,13 +50,13 @@ fn update(departed: Option<(LockRequest, Duration)>) -> (Version, LeaderElection
 const TIMEOUT: Duration = Duration::from_nanos(3_333_333_333);
 
 #[test]
-fn a_renewal_that_waited_is_stamped_as_it_leaves() {
+fn queued_renewal_is_stamped_when_sent() {
     let mut machine = renewing();
     let (base, record, timeout) = update(machine.depart(at(5)));
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next one comes a retry period after this one has left.
+    // The next renewal is due a retry period after this one was sent.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -77,7 +77,7 @@ fn renewal_sent_late_has_the_rest_of_the_term() {
 #[test]
 fn renewal_queued_past_its_term_is_not_sent() {
     let mut machine = renewing();
-    assert_eq!(machine.clone().depart(at(10)), None, "the deadline");
+    assert_eq!(machine.clone().depart(at(10)), None, "the deadline has passed");
     assert!(matches!(machine.step(Signal::Tick, at(10))[..], [Instruction::StopLeading(_)]));
     machine.step(Signal::WorkEnded, at(10));
     assert_eq!(machine.depart(at(11)), None);
@@ -95,7 +95,7 @@ fn queued_renewal_yields_to_release_when_work_ends() {
     let next = machine.step(Signal::Tick, at(5));
     assert!(matches!(next[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{next:?}");
     assert_eq!(machine.depart(at(6)), Some((LockRequest::Read, TIMEOUT)));
-    assert_eq!(machine.clone().depart(at(14)), None, "a release has until then");
+    assert_eq!(machine.clone().depart(at(14)), None, "the time for the release is over");
     assert_eq!(machine.depart(at(13)), Some((LockRequest::Read, Duration::from_secs(1))));
 }
 
@@ -107,7 +107,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A look that waited on is the same look.
+    // A queued read is not counted twice.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -119,8 +119,8 @@ fn queued_read_counts_from_when_it_was_sent() {
         LeaderElectionRecord { holder_identity: "other".into(), lease_duration_seconds: 5, ..Default::default() };
     let found = LockState::new(version(1), record);
     machine.step(Signal::Read(Ok(Some(found.clone()))), at(0));
-    let asked = machine.step(Signal::Tick, at(6));
-    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]));
+    let instructions = machine.step(Signal::Tick, at(6));
+    assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]));
     assert_eq!(machine.depart(at(9)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.leave_by(at(9)), Duration::from_secs(19));
     let taken = machine.step(Signal::Read(Ok(Some(found))), at(9));
@@ -132,20 +132,18 @@ fn queued_read_counts_from_when_it_was_sent() {
 
 #[test]
 fn lock_taken_late_has_the_actual_time() {
-    // Nothing was found.
+    // No lock was found.
     let mut creating = machine(config());
     creating.step(Signal::Read(Ok(None)), at(0));
     let Some((LockRequest::Create(record), _)) = creating.depart(at(3)) else { panic!() };
     assert_eq!((record.acquire_time, record.renew_time), (time(3), time(3)));
     let began = creating.step(Signal::Written(Ok(version(1))), at(4));
     let deadline = Deadline::after(at(3), Duration::from_secs(10));
-    assert!(
-        began
-            .iter()
-            .any(|told| matches!(told, Instruction::StartLeading { deadline: found, .. } if *found == deadline))
-    );
+    assert!(began.iter().any(
+        |instruction| matches!(instruction, Instruction::StartLeading { deadline: found, .. } if *found == deadline)
+    ));
 
-    // One that the control plane has given to it, with the time since when.
+    // A lock that the control plane has assigned, with an acquire time.
     let mut given = machine(LeaderElectionConfig { coordinated: true, ..config() });
     let record = LeaderElectionRecord {
         holder_identity: "me".into(),
@@ -171,12 +169,12 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that waits has done nothing, so that there is nothing to settle.
+    // A queued write had no effect, so there is nothing to resolve.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);
     assert_eq!(machine.step(Signal::Tick, at(2)), [Instruction::Finish]);
-    assert_eq!(machine.depart(at(3)), None, "there is none");
+    assert_eq!(machine.depart(at(3)), None, "no request is queued");
 }
 
 #[test]
@@ -184,19 +182,19 @@ fn stop_first_resolves_writes_in_doubt() {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
     machine.step(Signal::Written(Err(Failure { effect: Effect::Unknown, retry_after: None })), at(1));
-    let asked = machine.step(Signal::Tick, at(6));
-    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{asked:?}");
+    let instructions = machine.step(Signal::Tick, at(6));
+    assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{instructions:?}");
     assert_eq!(machine.step(Signal::Stop, at(7)), []);
     assert_eq!(machine.depart(at(8)), None);
-    let asked = machine.step(Signal::Tick, at(8));
-    assert!(matches!(asked[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{asked:?}");
+    let instructions = machine.step(Signal::Tick, at(8));
+    assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]), "{instructions:?}");
 }
 
 #[test]
-fn requests_leave_by_the_deadline_of_their_term() {
+fn leave_by_is_the_deadline_of_the_term() {
     let machine = renewing();
     assert_eq!(machine.leave_by(at(2)), Duration::from_secs(10));
-    // After a suspend of three seconds, as the clock that goes on has it.
+    // After a suspend of three seconds, by the boot clock.
     let resumed = Now { boot: Duration::from_secs(6), ..at(3) };
     assert_eq!(machine.leave_by(resumed), Duration::from_secs(7));
 }

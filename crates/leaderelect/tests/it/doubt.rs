@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// What a client is told that has sent a write twice: the first one was done, and the second is refused on account of it.
+/// The response to a client that has sent a write twice: the first attempt was stored, and the second was rejected because of it.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }
@@ -37,7 +37,7 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
     let a = Setup::new("a").start_with(client);
-    // The renewal is sent at 2.0; the read that follows finds it.
+    // The renewal is sent at 2.0. The following read finds it stored.
     a.client.faults().next([Outcome::Pass, Outcome::Lost]);
     pass(3.0).await;
     a.client.faults().cut_off();
@@ -56,7 +56,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The renewal of 8.0 is stored, and then all that "a" knows is what it has sent.
+        // The renewal at 8.0 is stored. After that, "a" gets no responses.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -68,7 +68,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The bound: it is known within a poll, and then a lease passes.
+        // The bound: a poll notices the deletion, and then a lease duration passes.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }
@@ -104,7 +104,7 @@ async fn free_lock_is_taken_in_the_watched_version() {
     a.stop().await;
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
-    // The release, and then the successor, which reads nothing; the others see it and drop their plans.
+    // The release and the write of the successor, which does not read. The other candidates see it and drop their plans.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 
@@ -130,7 +130,7 @@ async fn panicking_callback_leaves_no_overdue_term() {
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
     let status = elector.status();
     let callbacks = LeaderCallbacks {
-        on_new_leader: Box::new(|_| panic!("the callback fell over")),
+        on_new_leader: Box::new(|_| panic!("the callback panicked")),
         ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
     };
     let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await.map(drop) });
@@ -144,27 +144,27 @@ async fn panicking_callback_leaves_no_overdue_term() {
 async fn callback_panic_during_drop_is_caught() {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
-    let told = Arc::new(std::sync::Mutex::new(None));
-    let reason = told.clone();
+    let reported = Arc::new(std::sync::Mutex::new(None));
+    let reason = reported.clone();
     let callbacks = LeaderCallbacks {
         on_stopped_leading: Box::new(move |end| {
             *reason.lock().unwrap() = Some(end.reason.clone());
-            panic!("the callback fell over");
+            panic!("the callback panicked");
         }),
         ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
     };
     let stop = CancellationToken::new();
     let ended = tokio::time::timeout(Duration::from_secs(5), elector.run(&stop, callbacks)).await;
     assert!(ended.is_err());
-    assert_eq!(*told.lock().unwrap(), Some(EndReason::Dropped));
+    assert_eq!(*reported.lock().unwrap(), Some(EndReason::Dropped));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_while_a_renewal_reads_back_still_releases() {
+async fn stop_during_a_renewals_read_still_releases() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The renewal of 2.0 is lost; it is given up after a third of the deadline, and the read that follows takes its time.
+    // The renewal at 2.0 is lost and times out after a third of the deadline. The following read takes one second.
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
@@ -176,15 +176,15 @@ async fn a_stop_while_a_renewal_reads_back_still_releases() {
 async fn former_leader_waits_after_the_lock_is_deleted() {
     let server = server();
     let story = Story::new();
-    let told = || Some(story.clone());
-    let a = Setup { story: told(), ..Setup::new("a") }.start(&server);
+    let shared = || Some(story.clone());
+    let a = Setup { story: shared(), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
-    let b = Setup { story: told(), ..Setup::new("b") }.start(&server);
+    let b = Setup { story: shared(), ..Setup::new("b") }.start(&server);
     pass(1.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last that "a" knows is a record of its own. Its successor hears of nothing any more.
+    // The last state that "a" knows is its own record. Its successor "b" is cut off, too.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();
@@ -217,16 +217,16 @@ async fn recreated_lock_counts_as_held() {
 
 #[tokio::test(start_paused = true)]
 async fn leader_until_deletion_takes_new_lock_at_once() {
-    for anew in [false, true] {
+    for recreated in [false, true] {
         let server = server();
         let a = Setup::new("a").start(&server);
         pass(1.0).await;
         delete(&server);
-        if anew {
+        if recreated {
             put(&server, &LeaderElectionRecord::default());
         }
         pass(1.1).await;
-        assert!(a.status.is_leader(), "made anew: {anew}");
+        assert!(a.status.is_leader(), "recreated: {recreated}");
         assert_eq!(a.story.take_deeds().iter().filter(|deed| *deed == "a works").count(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! The elector and its guard, on a paused clock.
+//! The elector and its leadership guard, on a paused clock.
 
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::contender::{Setup, Story, TestClock, pass};
 use crate::server::{delete, holder, lease, record, server, take_log};
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_request_never_costs_the_term() {
+async fn hung_request_never_costs_the_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -38,7 +38,7 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The create was sent at once and the answer given up after a third of the deadline. The deadline counts from the create.
+    // The create was sent immediately and timed out after a third of the deadline. The deadline counts from the create.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
@@ -56,7 +56,7 @@ async fn renewal_with_lost_response_counts_from_sending() {
     pass(6.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
-    // Sent at 2.0, given up at 5.3, found stored by a read right after.
+    // Sent at 2.0, timed out at 5.3, and found stored by the following read.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
 }
 
@@ -88,7 +88,7 @@ async fn candidate_survives_every_server_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_off_leader_rests_before_its_successor_works() {
+async fn cut_off_leader_stops_before_its_successor_works() {
     let server = server();
     let story = Story::new();
     let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
@@ -101,9 +101,9 @@ async fn a_cut_off_leader_rests_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // It contends again, and once it can see the server, it sees its successor.
+    // The elector contends again. Once it reaches the server, it sees its successor.
     a.client.faults().heal();
-    // A request that hangs, and a pause.
+    // A hanging request and a pause.
     pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
 }
@@ -162,8 +162,8 @@ async fn hanging_watch_request_is_retried() {
     pass(30.0).await;
     take_log(&server);
     pass(60.0).await;
-    let asked = take_log(&server).iter().filter(|request| request.client == "b").count();
-    assert_eq!(asked, 0, "it polls no more");
+    let requests = take_log(&server).iter().filter(|request| request.client == "b").count();
+    assert_eq!(requests, 0, "the elector no longer polls");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
         .collect::<Vec<_>>();
     pass(0.1).await;
     take_log(&server);
-    // How many are opened in each tenth of a second.
+    // The number of watches opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;
@@ -191,7 +191,7 @@ async fn failed_watches_reopen_with_jitter_and_growing_pauses() {
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
-    // 2, 4, 8, 16 and 32 s, each up to 2.2 times as long: the third or fourth comes within a minute, and the fifth does not.
+    // 2, 4, 8, 16 and 32 s, each up to 2.2 times as long: the third or fourth falls within a minute, the fifth does not.
     let all: usize = opened.iter().sum();
     assert!((60..=80).contains(&all), "{all} in a minute");
 }
@@ -212,13 +212,13 @@ async fn deleted_lock_counts_as_held_until_it_would_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_slept_finds_its_deadline_passed() {
+async fn suspended_leader_finds_its_deadline_passed() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
-    // Suspended: the monotonic clock stood still, the wall clock did not.
+    // A suspend: the monotonic clock stood still, the wall clock did not.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, EndReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
@@ -239,7 +239,7 @@ async fn wall_clock_set_back_changes_no_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_polled_late_is_dropped_instead() {
+async fn late_polled_work_is_dropped() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -249,7 +249,7 @@ async fn work_that_is_polled_late_is_dropped_instead() {
     let clock = a.clock.clone();
     let outcome = guard.run(async move {
         *count.lock().unwrap() += 1;
-        // The whole process stands still for longer than the deadline, in the middle of the work.
+        // The process is stopped for longer than the deadline, within the work.
         clock.0.advance(Duration::from_secs(30));
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
@@ -272,8 +272,8 @@ async fn hanging_leader_fails_its_health_check() {
         assert_eq!(leader.status.check(tolerance).is_ok(), well);
         assert!(candidate.status.check(tolerance).is_ok());
     }
-    let told = leader.status.check(tolerance).unwrap_err().to_string();
-    assert!(told.contains("kube-system/lock"), "{told}");
+    let message = leader.status.check(tolerance).unwrap_err().to_string();
+    assert!(message.contains("kube-system/lock"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -322,7 +322,7 @@ async fn candidate_stopped_during_a_write_leaves_no_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_running_after_the_run_is_dropped() {
+async fn dropped_run_leaves_nothing_running() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -344,24 +344,24 @@ async fn term_end_reports_the_outcome_of_the_work() {
         let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
         let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
         let stopped = Arc::new(Mutex::new(Vec::new()));
-        let told = stopped.clone();
+        let recorded = stopped.clone();
         let callbacks = LeaderCallbacks {
-            on_stopped_leading: Box::new(move |end| told.lock().unwrap().push(end.reason.clone())),
+            on_stopped_leading: Box::new(move |end| recorded.lock().unwrap().push(end.reason.clone())),
             ..LeaderCallbacks::new(async |_: Leadership| work())
         };
         let end = elector.run(&CancellationToken::new(), callbacks).await.unwrap();
         assert_eq!(*stopped.lock().unwrap(), slice::from_ref(&end.reason));
-        assert_eq!(holder(&server), "", "the work has ended, so the lock is free");
+        assert_eq!(holder(&server), "", "the lock is released, because the work has ended");
         let work = end.work.unwrap().map_err(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         (end.reason, work)
     };
     assert_eq!(ended(|| Ok(7)).await, (EndReason::Completed, Ok(Ok(7))));
     assert_eq!(ended(|| Err("no luck".into())).await, (EndReason::Completed, Ok(Err("no luck".into()))));
-    let panicked = ended(|| panic!("the work fell over")).await;
-    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work fell over".into()))));
+    let panicked = ended(|| panic!("the work panicked")).await;
+    assert_eq!(panicked, (EndReason::Panicked, Err(Some("the work panicked".into()))));
 }
 
-/// What the work sees before its guard does.
+/// The work notices the end of the term before the guard does.
 #[tokio::test(start_paused = true)]
 async fn work_returning_after_term_end_does_not_end_election() {
     let server = server();
@@ -370,19 +370,19 @@ async fn work_returning_after_term_end_does_not_end_election() {
     let config = LeaderElectionConfig { clocks: clock.clone(), ..LeaderElectionConfig::default() };
     let mut elector = LeaderElector::new(lock, config).unwrap();
     let ends = Arc::new(Mutex::new(Vec::new()));
-    let told = ends.clone();
+    let recorded = ends.clone();
     let mut terms = 0;
     let callbacks = LeaderCallbacks {
         on_stopped_leading: Box::new(move |end| {
             let work = end.work.as_ref().map(|work| *work.as_ref().unwrap());
-            told.lock().unwrap().push((end.reason.clone(), work));
+            recorded.lock().unwrap().push((end.reason.clone(), work));
         }),
         ..LeaderCallbacks::new(move |leadership: Leadership| {
             terms += 1;
             let (term, clock) = (terms, clock.clone());
             async move {
                 if term == 1 {
-                    // The process stands still for longer than the deadline, and the work is the first to notice.
+                    // The process is stopped for longer than the deadline, and the work is the first to notice.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }
@@ -396,7 +396,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 
-/// A second panic on the way of the first would end the process.
+/// A second panic during unwinding would abort the process.
 #[tokio::test(start_paused = true)]
 async fn all_end_callbacks_run_even_if_one_panics() {
     let run = async |events: Option<&'static str>, work: Option<&'static str>| {
@@ -408,11 +408,11 @@ async fn all_end_callbacks_run_even_if_one_panics() {
         let config = LeaderElectionConfig { events: Some(Arc::new(fall_over)), ..LeaderElectionConfig::default() };
         let mut elector = LeaderElector::new(lock, config).unwrap();
         let stopped = Arc::new(Mutex::new(0));
-        let told = stopped.clone();
+        let recorded = stopped.clone();
         let callbacks = LeaderCallbacks {
             on_stopped_leading: Box::new(move |_| {
-                *told.lock().unwrap() += 1;
-                panic!("the callback fell over")
+                *recorded.lock().unwrap() += 1;
+                panic!("the callback panicked")
             }),
             ..LeaderCallbacks::new(move |_: Leadership| async move {
                 if let Some(panic) = work {
@@ -427,10 +427,10 @@ async fn all_end_callbacks_run_even_if_one_panics() {
         text.or(panic.downcast_ref::<String>().cloned())
     };
     for (events, work, expected) in [
-        (None, None, "the callback fell over"),
-        (Some("the event fell over"), None, "the event fell over"),
-        (None, Some("the work fell over"), "the callback fell over"),
-        (Some("the event fell over"), Some("the work fell over"), "the event fell over"),
+        (None, None, "the callback panicked"),
+        (Some("the event panicked"), None, "the event panicked"),
+        (None, Some("the work panicked"), "the callback panicked"),
+        (Some("the event panicked"), Some("the work panicked"), "the event panicked"),
     ] {
         assert_eq!(run(events, work).await.as_deref(), Some(expected));
     }

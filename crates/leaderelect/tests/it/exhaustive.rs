@@ -1,5 +1,5 @@
-//! All that can happen to two electors within so many moves: timers that are late, requests and answers that are late or lost, writes
-//! that are done long after nobody waits for them any more, watches, and stops.
+//! Explores all sequences of moves of two electors up to a given length: late timers, late or lost requests and responses, writes that are
+//! applied long after their timeout, watches, and stops.
 
 use std::collections::HashSet;
 use std::env;
@@ -12,24 +12,24 @@ use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePre
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One of the two with the world around it.
+/// One elector and its environment.
 #[derive(Clone, Debug)]
 struct Peer {
     machine: Machine,
-    /// How fast its clocks run.
+    /// The rate of its clocks.
     rate: f64,
-    /// The request under way, when it was sent and until when an answer is waited for.
+    /// The request in flight, and when it times out.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
-    /// A write that nobody waits for any more.
+    /// A write that has timed out and was not applied yet.
     stray: Option<LockRequest>,
     deadline: Option<Deadline>,
-    /// The work may end.
+    /// Whether the work was asked to end.
     drains: bool,
     lost: bool,
     stopped: bool,
-    /// The version that its watch told last.
-    told: u64,
+    /// The last version that its watch reported.
+    reported: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -41,23 +41,23 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// What may happen next, to which of them.
+/// A possible next move of a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
-    /// Its timer fires: then, or later.
+    /// The timer fires, on time or late.
     Timer(usize),
-    /// The server does what was asked.
+    /// The server applies the request.
     Serve(usize),
-    /// It hears the answer.
+    /// The peer receives the response.
     Hear(usize),
-    /// It has waited for long enough.
+    /// The request times out.
     GiveUp(usize),
-    /// The server does what was given up.
+    /// The server applies a request that has timed out.
     ServeStray(usize),
-    /// Its watch tells how the lock is.
+    /// The watch reports the current state.
     Watch(usize),
     Stop(usize),
-    /// Its work ends.
+    /// The work ends.
     Rest(usize),
 }
 
@@ -73,14 +73,25 @@ impl Peer {
         };
         let machine = Machine::new(config, TimePrecision::Micros, on_clock(Duration::ZERO, rate));
         let (request, answer, stray, deadline) = (None, None, None, None);
-        Self { machine, rate, request, answer, stray, deadline, drains: false, lost: false, stopped: false, told: 0 }
+        Self {
+            machine,
+            rate,
+            request,
+            answer,
+            stray,
+            deadline,
+            drains: false,
+            lost: false,
+            stopped: false,
+            reported: 0,
+        }
     }
 
     fn leads(&self, now: Duration) -> bool {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// When it is that late on its clock.
+    /// Returns the world's time at which the peer's clock shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -101,7 +112,7 @@ impl World {
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         for (index, peer) in self.peers.iter().enumerate() {
-            let hints = self.version > peer.told && self.stored.is_some();
+            let hints = self.version > peer.reported && self.stored.is_some();
             let may = [
                 (peer.machine.wake_at().is_some(), Move::Timer(index)),
                 (peer.request.is_some() && peer.answer.is_none(), Move::Serve(index)),
@@ -112,13 +123,13 @@ impl World {
                 (!peer.stopped, Move::Stop(index)),
                 (peer.deadline.is_some() && (peer.drains || peer.lost), Move::Rest(index)),
             ];
-            moves.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, what)| what));
+            moves.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, next)| next));
         }
         moves
     }
 
-    fn make(&mut self, what: Move) {
-        match what {
+    fn make(&mut self, next: Move) {
+        match next {
             Move::Timer(index) => {
                 let wake = self.peers[index].machine.wake_at().expect("a timer");
                 self.now = self.now.max(self.peers[index].when(wake.monotonic));
@@ -151,7 +162,7 @@ impl World {
                 self.serve(&stray);
             }
             Move::Watch(index) => {
-                self.peers[index].told = self.version;
+                self.peers[index].reported = self.version;
                 let state = self.stored.clone().expect("a lock");
                 self.step(index, Signal::Watch(Hint::Up));
                 self.step(index, Signal::Watch(Hint::Changed(state)));
@@ -226,50 +237,50 @@ impl World {
     }
 }
 
-/// Makes all moves that can be made, so many in a row. How many worlds there are, or the moves to one that is broken.
+/// Explores all sequences of `depth` moves. Returns the number of worlds, or the moves that break a rule.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
     for _ in 0..depth {
-        let mut next = Vec::new();
+        let mut next_worlds = Vec::new();
         for (world, path) in worlds {
-            for what in world.moves() {
+            for next in world.moves() {
                 let mut world = world.clone();
-                let path: Vec<Move> = path.iter().copied().chain([what]).collect();
-                world.make(what);
+                let path: Vec<Move> = path.iter().copied().chain([next]).collect();
+                world.make(next);
                 if let Some(broken) = world.broken {
                     return Err((path, broken));
                 }
                 if seen.insert(world.fingerprint()) {
-                    next.push((world, path));
+                    next_worlds.push((world, path));
                 }
             }
         }
-        worlds = next;
+        worlds = next_worlds;
     }
     Ok(seen.len())
 }
 
-/// One leads, and the other one has just seen that.
+/// Returns a world in which one peer leads, and the other has just observed that.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
     let moves = [timer(0), serve(0), hear(0), serve(0), hear(0), timer(1), serve(1), hear(1)];
-    moves.into_iter().for_each(|what| world.make(what));
+    moves.into_iter().for_each(|next| world.make(next));
     assert!(world.peers[0].leads(world.now) && !world.peers[1].leads(world.now));
     world
 }
 
-/// So many moves, or as many as `PINTLE_DEPTH` says.
+/// Returns the search depth, which `PINTLE_DEPTH` overrides.
 fn depth(usual: usize) -> usize {
     env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
 }
 
-/// The clock of the one runs almost one and a half times as fast as that of the other, which is what the durations bear.
+/// One clock runs almost one and a half times as fast as the other, which is the limit for the default durations.
 const WITHIN: [f64; 2] = [1.0, 1.45];
 
 #[test]
-#[allow(clippy::print_stdout, reason = "how much was looked at")]
+#[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn one_leader_in_all_sequences_of_seven_moves() {
     let worlds = search(led(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
     println!("{worlds} worlds from one that is led");
@@ -287,9 +298,9 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // Renewed, seen, and taken when the duration is over on a clock that is too fast.
+    // The renewal is seen, and the lock is taken when the duration is over on a clock that is too fast.
     let mut world = led([1.0, 1.7]);
-    [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|what| world.make(what));
+    [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));
     let (path, broken) = search(world, 6).unwrap_err();
     assert_eq!(broken, "S1: both lead", "{path:?}");
 }

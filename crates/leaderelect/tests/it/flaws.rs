@@ -23,7 +23,7 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The stop and the partition come together, so the release cannot read before the successor is there.
+    // The stop and the partition coincide, so the release cannot read before the successor holds the lock.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -37,10 +37,10 @@ async fn f1_release_never_blanks_the_record_of_successor() {
 async fn f2_hanging_release_does_not_keep_work_alive() {
     let server = server();
     let story = Story::new();
-    let told = || Some(story.clone());
-    let a = Setup { drain: Duration::from_secs(60), story: told(), ..Setup::new("a") }.start(&server);
+    let shared = || Some(story.clone());
+    let a = Setup { drain: Duration::from_secs(60), story: shared(), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
-    let b = Setup { story: told(), ..Setup::new("b") }.start(&server);
+    let b = Setup { story: shared(), ..Setup::new("b") }.start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
     a.stop.cancel();
@@ -58,7 +58,7 @@ async fn f3_lock_is_released_only_after_work_has_ended() {
     a.stop.cancel();
     let b = Setup::new("b").start(&server);
     pass(39.5).await;
-    assert!(a.guard().check().is_ok(), "a term that drains is renewed");
+    assert!(a.guard().check().is_ok(), "a draining term is renewed");
     assert_eq!(holder(&server), "a");
     assert_eq!(a.run.await.unwrap(), Some(EndReason::Cancelled));
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works", "a rests", "a stopped: Cancelled", "a sees \"\""]);
@@ -102,7 +102,7 @@ async fn f5_term_never_resumes_after_another_holder() {
     let works = deeds.iter().filter(|deed| *deed == "a works").count();
     assert_eq!(works, 2, "{deeds:?}");
     assert!(deeds.contains(&"a stopped: TakenBy { by: \"\" }".to_owned()), "{deeds:?}");
-    assert!(first.check().is_err(), "the guard of the first term came back to life");
+    assert!(first.check().is_err(), "the guard of the first term is valid again");
     assert!(a.guard().check().is_ok());
 }
 
@@ -110,7 +110,7 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The get, the create, and a renewal whose answer takes three seconds. Then nothing.
+    // The get, the create, and a renewal whose response takes three seconds. Then no more responses.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;
@@ -121,7 +121,7 @@ async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f7_a_deleted_lock_ends_the_term() {
+async fn f7_deleted_lock_ends_the_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;

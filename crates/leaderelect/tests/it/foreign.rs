@@ -24,7 +24,7 @@ fn maps() -> Collection<DynamicObject> {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// A candidate for a lock of any kind. It ends when this is dropped.
+/// A candidate for a lock of any kind. Dropping it ends the candidate.
 struct Candidate {
     status: pintle_leaderelect::ElectionStatus,
     run: JoinHandle<()>,
@@ -52,7 +52,7 @@ fn candidate(lock: impl Lock, identity: &str) -> Candidate {
     Candidate { status, run }
 }
 
-/// After how long it leads, if somebody does that in each such period.
+/// Returns how many seconds pass until the candidate leads, if `meanwhile` runs once per period.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;
@@ -76,7 +76,7 @@ async fn label_changes_do_not_delay_a_takeover() {
             pass(5.0).await;
             a.run.abort();
             let after = leads_after(&b, period, |count| label(&server, &count.to_string())).await;
-            // The last renewal came up to two seconds before the death.
+            // The last renewal was up to two seconds before the leader died.
             assert!((13.0..=limit + period).contains(&after), "watch {watch}, each {period} s: {after} s");
         }
     }
@@ -86,8 +86,8 @@ async fn label_changes_do_not_delay_a_takeover() {
 async fn unrelated_annotation_writes_do_not_delay_a_takeover() {
     for (watch, limit) in [(true, 15.2), (false, 15.0 + 4.4)] {
         let maps = maps();
-        let lock = |who: &str| {
-            let mut lock = AnnotationLock::config_map(maps.client(who), "kube-system", "lock");
+        let lock = |client: &str| {
+            let mut lock = AnnotationLock::config_map(maps.client(client), "kube-system", "lock");
             lock.watch = watch;
             lock
         };
@@ -106,7 +106,7 @@ async fn unrelated_annotation_writes_do_not_delay_a_takeover() {
         let after = after.await;
         assert!((13.0..=limit + 1.0).contains(&after), "watch {watch}: {after} s");
         let map = maps.object(&key()).unwrap();
-        assert_eq!(map.data["data"]["count"].as_str(), Some(&*map.metadata.labels["count"]), "all else is kept");
+        assert_eq!(map.data["data"]["count"].as_str(), Some(&*map.metadata.labels["count"]), "other data is kept");
     }
 }
 
@@ -114,10 +114,10 @@ async fn unrelated_annotation_writes_do_not_delay_a_takeover() {
 async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     for half in [0, 1] {
         let (maps, leases) = (maps(), Collection::<Lease>::default());
-        let lock = |who: &str| {
+        let lock = |client: &str| {
             MultiLock::new(
-                AnnotationLock::config_map(maps.client(who), "kube-system", "lock"),
-                LeaseLock::new(leases.client(who), "kube-system", "lock"),
+                AnnotationLock::config_map(maps.client(client), "kube-system", "lock"),
+                LeaseLock::new(leases.client(client), "kube-system", "lock"),
             )
         };
         let a = candidate(lock("a"), "a");
@@ -134,7 +134,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// Where the halves name different holders, a renewal of either one keeps all others waiting.
+/// If the halves name different holders, a renewal of either half keeps all others waiting.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
@@ -150,13 +150,13 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
         metadata.annotations.insert(LEADER_ANNOTATION.into(), annotation(holder, second));
         maps.put(DynamicObject { metadata, ..DynamicObject::default() });
     };
-    // "dead" has left its half behind, and another one leads by the other half.
+    // "dead" has left its half, and another holder leads by the other half.
     for annotated in [true, false] {
         annotate(if annotated { "alive" } else { "dead" }, 0);
         let alive = candidate(LeaseLock::new(leases.client("lease"), "kube-system", "lock"), "lease");
         pass(1.0).await;
         if annotated {
-            // The one of the Lease dies.
+            // The holder of the Lease dies.
             drop(alive);
         }
         let lock = MultiLock::new(
@@ -176,7 +176,7 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Any change of the record counts, even one that cannot be read, or is finer than the lock tells.
+/// Any change of the record counts, even if it is unparsable or below the precision of the lock.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
@@ -221,7 +221,7 @@ async fn unparsable_record_changes_count_as_renewals() {
     assert!(b.status.is_leader());
 }
 
-/// It writes the lease over and over until it is dropped.
+/// Writes the lease repeatedly until the handle is dropped.
 fn busy_labeller(server: &Collection<Lease>, millis: u64) -> tokio_util::task::AbortOnDropHandle<()> {
     let server = server.clone();
     tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
@@ -243,8 +243,8 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // How often they write, and how long an answer takes. The two go in step in some.
-        // The last one leaves a write of ours no time, unless the watch tells of each of theirs.
+        // The write interval of the others, and the latency of responses. Some pairs are in step.
+        // The last pair leaves no time for our own write, unless the watch reports each foreign write.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();
@@ -260,13 +260,13 @@ async fn holder_keeps_its_term_despite_foreign_writes() {
                 a.story.take()
             );
             assert_eq!(a.stop().await, Some(EndReason::Cancelled));
-            assert_eq!(holder(&server), "", "it is released all the same");
+            assert_eq!(holder(&server), "", "the lock is released anyway");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_successor_comes_while_others_write_the_lease() {
+async fn successor_takes_over_despite_foreign_writes() {
     for watch in [true, false] {
         for (millis, latency) in [(100, 0.05), (500, 0.4)] {
             let server = server();
@@ -283,7 +283,7 @@ async fn a_successor_comes_while_others_write_the_lease() {
     }
 }
 
-/// With a watch, it hears of the version that it has to replace.
+/// With a watch, the holder learns the version that it has to replace.
 #[tokio::test(start_paused = true)]
 async fn watching_holder_avoids_conflicts() {
     let server = server();
@@ -295,7 +295,7 @@ async fn watching_holder_avoids_conflicts() {
     assert_eq!(a.count("slowpath_total"), Some(0.0));
 }
 
-/// A lease that was deleted and restored with the same record is another lease.
+/// A lease that was deleted and restored with the same record is a different lease.
 #[tokio::test(start_paused = true)]
 async fn recreated_lease_restarts_the_wait() {
     let server = server();

@@ -1,4 +1,4 @@
-//! How a contender gives up what it has, when another one should have it and when it stops.
+//! How a contender gives up the lock: for a preferred holder, and on a stop.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ fn requests(instructions: &[Instruction]) -> Vec<LockRequest> {
     sent.collect()
 }
 
-/// Leads since 0, by the record that stands in the lock.
+/// Returns a machine that has led since 0, and the stored state.
 fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
     machine.step(Signal::Tick, at(0));
-    let told = machine.step(Signal::Read(Ok(None)), at(0));
-    let [LockRequest::Create(record)] = &requests(&told)[..] else { panic!("{told:?}") };
+    let instructions = machine.step(Signal::Read(Ok(None)), at(0));
+    let [LockRequest::Create(record)] = &requests(&instructions)[..] else { panic!("{instructions:?}") };
     let version = Version { uid: "uid".into(), resource_version: "1".into() };
     machine.step(Signal::Written(Ok(version.clone())), at(0));
     assert!(machine.leads());
@@ -48,10 +48,10 @@ fn lock_given_up_for_preferred_holder_is_always_released() {
         let (mut machine, stored) = leader(config);
         let preference = Preference { defer: Duration::from_secs(4), yield_to: Some("other".into()) };
         let other = "other".to_owned();
-        let told = machine.step(Signal::Prefer(preference), at(1));
-        assert_eq!(told, [Instruction::Drain(EndReason::Preferred { other })]);
-        let told = machine.step(Signal::WorkEnded, at(1));
-        assert_eq!(requests(&told), [LockRequest::Read]);
+        let instructions = machine.step(Signal::Prefer(preference), at(1));
+        assert_eq!(instructions, [Instruction::Drain(EndReason::Preferred { other })]);
+        let instructions = machine.step(Signal::WorkEnded, at(1));
+        assert_eq!(requests(&instructions), [LockRequest::Read]);
         assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(1))), "{release_on_cancel}");
     }
 }
@@ -60,55 +60,55 @@ fn lock_given_up_for_preferred_holder_is_always_released() {
 fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     let (mut machine, stored) = leader(config.clone());
-    let told = machine.step(Signal::Tick, at(10));
-    assert!(told.contains(&Instruction::StopLeading(EndReason::Deadline)));
+    let instructions = machine.step(Signal::Tick, at(10));
+    assert!(instructions.contains(&Instruction::StopLeading(EndReason::Deadline)));
     machine.step(Signal::Stop, at(10));
-    let told = machine.step(Signal::WorkEnded, at(11));
-    assert_eq!(requests(&told), [LockRequest::Read]);
-    let told = machine.step(Signal::Read(Ok(Some(stored.clone()))), at(12));
-    assert!(releases(&told), "{told:?}");
-    let gone = Version { resource_version: "2".into(), ..stored.version };
-    assert_eq!(machine.step(Signal::Written(Ok(gone)), at(12)).last(), Some(&Instruction::Finish));
+    let instructions = machine.step(Signal::WorkEnded, at(11));
+    assert_eq!(requests(&instructions), [LockRequest::Read]);
+    let instructions = machine.step(Signal::Read(Ok(Some(stored.clone()))), at(12));
+    assert!(releases(&instructions), "{instructions:?}");
+    let released = Version { resource_version: "2".into(), ..stored.version };
+    assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // From 15 on anybody may have it, so nobody waits for longer.
+    // From 15 on, any contender may take the lock, so the release does not wait longer.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
     machine.step(Signal::WorkEnded, at(11));
-    let told = machine.step(Signal::Read(Err(Failure::unknown())), at(14));
-    assert_eq!(told, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
+    let instructions = machine.step(Signal::Read(Err(Failure::unknown())), at(14));
+    assert_eq!(instructions, [Instruction::Send { request: LockRequest::Read, timeout: Duration::from_secs(1) }]);
     assert_eq!(machine.step(Signal::Read(Err(Failure::unknown())), at(15)), [Instruction::Finish]);
 
-    // It is another one's by now.
+    // Another contender holds the lock by now.
     let (mut machine, stored) = leader(config);
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
     machine.step(Signal::WorkEnded, at(11));
     let record = LeaderElectionRecord { holder_identity: "other".into(), ..stored.record };
-    let told = machine.step(Signal::Read(Ok(Some(LockState { record, ..stored }))), at(12));
-    assert_eq!(requests(&told), []);
-    assert_eq!(told.last(), Some(&Instruction::Finish));
+    let instructions = machine.step(Signal::Read(Ok(Some(LockState { record, ..stored }))), at(12));
+    assert_eq!(requests(&instructions), []);
+    assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// Whether the answer tells that it was stored or leaves that open.
+/// The response either confirms that the renewal was stored, or leaves that open.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     for is_known in [true, false] {
         let (mut machine, stored) = leader(config.clone());
-        let told = machine.step(Signal::Tick, at(9));
-        let [LockRequest::Update { record, .. }] = &requests(&told)[..] else { panic!("{told:?}") };
+        let instructions = machine.step(Signal::Tick, at(9));
+        let [LockRequest::Update { record, .. }] = &requests(&instructions)[..] else { panic!("{instructions:?}") };
         machine.step(Signal::Tick, at(10));
         machine.step(Signal::WorkEnded, at(10));
         assert_eq!(machine.step(Signal::Stop, at(10)), []);
         let renewed = Version { resource_version: "2".into(), ..stored.version };
         let answer = if is_known { Ok(renewed.clone()) } else { Err(Failure::unknown()) };
-        let told = machine.step(Signal::Written(answer), at(11));
-        assert_eq!(requests(&told), [LockRequest::Read], "known: {is_known}");
+        let instructions = machine.step(Signal::Written(answer), at(11));
+        assert_eq!(requests(&instructions), [LockRequest::Read], "known: {is_known}");
         let stored = LockState::new(renewed, record.clone());
         assert!(releases(&machine.step(Signal::Read(Ok(Some(stored))), at(12))), "known: {is_known}");
-        let gone = Version { uid: "uid".into(), resource_version: "3".into() };
-        assert_eq!(machine.step(Signal::Written(Ok(gone)), at(12)).last(), Some(&Instruction::Finish));
+        let released = Version { uid: "uid".into(), resource_version: "3".into() };
+        assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
     }
 }
 
@@ -118,7 +118,7 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // Renewed at 2.0. The look that follows the loss hangs.
+    // Renewed at 2.0. The read after the loss hangs.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

@@ -1,4 +1,4 @@
-//! Single steps of the machine, where the order of things is too rare to wait for.
+//! Single steps of the machine, for sequences that are too rare in a simulation.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn at(seconds: u64, wall: i64) -> Now {
     Now { boot: monotonic, monotonic, wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// The one request among the instructions.
+/// Returns the single request among the instructions.
 fn sent(instructions: &[Instruction]) -> LockRequest {
     let requests = instructions.iter().filter_map(|instruction| match instruction {
         Instruction::Send { request, .. } => Some(request.clone()),
@@ -48,21 +48,21 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
         let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
-        // The term runs out without a renewal.
+        // The term expires without a renewal.
         assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
         machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The record that stands is that of the lost term, so it is taken anew; in the very second of the first one, since
-        // the wall clock was set back.
+        // The stored record belongs to the lost term, so the lock is taken again. The wall clock was set back, so this happens in the same
+        // second as the first write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // That write was not done: the old record still stands. So there is no term yet.
+        // That write was not applied, because the old record is still stored. So there is no term yet.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -70,8 +70,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 }
 
 #[test]
-fn renewals_within_a_second_do_not_prolong_a_term() {
-    // Candidates of client-go cannot tell them apart, so they do not stop a candidate's count.
+fn renewals_within_a_second_do_not_extend_a_term() {
+    // Candidates of client-go cannot distinguish such renewals, so the renewals do not restart a candidate's wait.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -123,7 +123,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// A candidate with that seed that has just looked at a lock which is held for so long, by its record.
+/// Returns a candidate with that seed that has just read a lock whose record states the given duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -159,28 +159,28 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // What is heard of the first one after ten milliseconds spares the others theirs.
+    // The candidates after the first ten milliseconds learn of the first write and need not read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
 
 #[test]
 fn excessive_retry_after_is_ignored() {
-    for (asked, given) in [(10, 10..=10), (60, 15..=15), (365 * 24 * 3600, 15..=15), (1, 2..=5)] {
+    for (retry_after, given) in [(10, 10..=10), (60, 15..=15), (365 * 24 * 3600, 15..=15), (1, 2..=5)] {
         let mut machine = Machine::new(
             LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() },
             TimePrecision::Micros,
             at(0, 0),
         );
         assert_eq!(sent(&machine.step(Signal::Tick, at(0, 0))), LockRequest::Read);
-        let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(asked)) };
+        let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(retry_after)) };
         machine.step(Signal::Read(Err(failure)), at(0, 0));
         let pause = machine.wake_at().unwrap().monotonic;
-        assert!(given.contains(&pause.as_secs()), "asked for {asked} s, it waits for {pause:?}");
+        assert!(given.contains(&pause.as_secs()), "requested {retry_after} s, pause {pause:?}");
     }
 }
 
-/// What asks may be a client of a user's own.
+/// The client can be user code.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -191,7 +191,7 @@ fn longest_retry_after_does_not_overflow_the_clock() {
     machine.step(written(), at(1, 1));
     assert!(matches!(sent(&machine.step(Signal::Tick, at(3, 3))), LockRequest::Update { .. }));
     machine.step(Signal::Written(Err(failure())), at(3, 3));
-    assert_eq!(wake(&machine), Some(Duration::from_secs(5)), "a renewal is tried again as usual");
+    assert_eq!(wake(&machine), Some(Duration::from_secs(5)), "the renewal is retried after the usual pause");
     assert_eq!(sent(&machine.step(Signal::WorkEnded, at(4, 4))), LockRequest::Read);
     machine.step(Signal::Read(Err(failure())), at(4, 4));
     assert_eq!(wake(&machine), Some(Duration::from_secs(14)), "the end of the release");
@@ -221,17 +221,17 @@ fn lagging_watch_does_not_delay_takeover() {
     let mut machine = watching();
     let leaders = machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(0, 0));
     assert_eq!(leaders, [Instruction::NewLeader("dead".into())]);
-    // The watch comes to what was long ago, when others led.
+    // The watch reports old states, in which others led.
     for second in 1..15 {
         let old = held(50 + second, ["one", "other"][second as usize % 2]);
-        let told = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
-        // Old news is no news, so it looks for itself once.
+        let instructions = machine.step(Signal::Watch(Hint::Changed(old)), at(second, 0));
+        // Stale events do not count, so the machine reads once by itself.
         match second {
             8 => {
-                assert_eq!(sent(&told), LockRequest::Read);
+                assert_eq!(sent(&instructions), LockRequest::Read);
                 assert_eq!(machine.step(Signal::Read(Ok(Some(held(100, "dead")))), at(second, 0)), []);
             }
-            _ => assert_eq!(told, [], "at {second}"),
+            _ => assert_eq!(instructions, [], "at {second}"),
         }
     }
     assert_eq!(machine.leader(), Some("dead"));
@@ -309,18 +309,20 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// In which second from then on the lock is created by a machine that finds none.
+/// Returns the second in which the machine creates the lock, if each read finds none.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
-        let asks = !machine.step(Signal::Tick, now).is_empty();
-        let told = if asks { machine.step(Signal::Read(Ok(None)), now) } else { Vec::new() };
-        let is_create = |told: &Instruction| matches!(told, Instruction::Send { request: LockRequest::Create(_), .. });
-        told.iter().any(is_create)
+        let reads = !machine.step(Signal::Tick, now).is_empty();
+        let instructions = if reads { machine.step(Signal::Read(Ok(None)), now) } else { Vec::new() };
+        let is_create = |instruction: &Instruction| {
+            matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })
+        };
+        instructions.iter().any(is_create)
     })
 }
 
-/// Who was the last to hold it may have come since it was seen, for as long as anybody else.
+/// The last holder may have taken the lock after it was last read. So the wait is that for any other holder.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -334,7 +336,7 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// A create that comes late, to a lock that was another's meanwhile and is deleted: who led by that may not know yet.
+/// A create is applied late, after another holder's lock existed and was deleted. The leader of that lock may not know of the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -344,22 +346,25 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(2, 2));
         let created = LockState::new(Version { uid: "late".into(), resource_version: "9".into() }, record);
         if told_before {
-            // The watch is quicker than the answer, and what was last seen is our own record again.
+            // The watch event arrives before the response, and reports our own record.
             machine.step(Signal::Watch(Hint::Changed(created.clone())), at(3, 3));
         }
         let answer = if answered { Ok(created.version.clone()) } else { Err(Failure::unknown()) };
         assert_eq!(sent(&machine.step(Signal::Written(answer), at(3, 3))), LockRequest::Read);
-        let told = machine.step(Signal::Read(Ok(Some(created.clone()))), at(3, 3));
-        assert!(!machine.leads(), "{told:?}");
-        assert!(!told.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })), "{told:?}");
-        // Once the other one has rested for sure, it is taken.
+        let instructions = machine.step(Signal::Read(Ok(Some(created.clone()))), at(3, 3));
+        assert!(!machine.leads(), "{instructions:?}");
+        assert!(
+            !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
+            "{instructions:?}"
+        );
+        // Once the other leader must have stopped, the lock is taken.
         assert_eq!(sent(&machine.step(Signal::Tick, at(24, 24))), LockRequest::Read);
-        let told = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
-        assert!(matches!(sent(&told), LockRequest::Update { .. }));
+        let instructions = machine.step(Signal::Read(Ok(Some(created))), at(24, 24));
+        assert!(matches!(sent(&instructions), LockRequest::Update { .. }));
     }
 }
 
-/// Who leads by the next one may not know yet that it is deleted, too.
+/// The leader of the next lock may not know that its lock was deleted, too.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -367,25 +372,25 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
         machine.step(written(), at(2, 2));
         match lost {
             true => drop(machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3))),
-            // The release of what it gave up hangs.
+            // The release hangs.
             false => drop(machine.step(Signal::WorkEnded, at(3, 3))),
         }
         let next =
             LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
-        let told = machine.step(Signal::Watch(Hint::Changed(next)), at(10, 10));
-        assert_eq!(told, [Instruction::NewLeader("other".into())]);
+        let instructions = machine.step(Signal::Watch(Hint::Changed(next)), at(10, 10));
+        assert_eq!(instructions, [Instruction::NewLeader("other".into())]);
         match lost {
             true => assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read),
             false => machine.step(Signal::Read(Err(Failure::unknown())), at(12, 12)).clear(),
         }
-        let told = machine.step(Signal::Read(Ok(None)), at(12, 12));
-        assert_eq!(told, [Instruction::NewLeader(String::new())]);
+        let instructions = machine.step(Signal::Read(Ok(None)), at(12, 12));
+        assert_eq!(instructions, [Instruction::NewLeader(String::new())]);
         let created = created(&mut machine, 13);
         assert!(created.is_some_and(|second| (27..=30).contains(&second)), "{created:?}");
     }
 }
 
-/// It came after the lock was deleted, and before the leader knew.
+/// The other lock was created after the deletion and before the leader noticed the deletion.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -393,8 +398,8 @@ fn lock_watched_before_term_loss_then_deleted_is_held() {
     assert_eq!(sent(&machine.step(Signal::Watch(Hint::MaybeChanged), at(3, 3))), LockRequest::Read);
     let next = LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
     machine.step(Signal::Watch(Hint::Changed(next)), at(3, 3));
-    let told = machine.step(Signal::Read(Ok(None)), at(4, 4));
-    assert!(told.contains(&Instruction::StopLeading(EndReason::Deleted)), "{told:?}");
+    let instructions = machine.step(Signal::Read(Ok(None)), at(4, 4));
+    assert!(instructions.contains(&Instruction::StopLeading(EndReason::Deleted)), "{instructions:?}");
     assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read);
     machine.step(Signal::Read(Ok(None)), at(12, 12));
     let created = created(&mut machine, 13);
@@ -411,11 +416,11 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     let own = LockState::new(Version { uid: "uid".into(), resource_version: "9".into() }, record);
     assert_eq!(machine.step(Signal::Watch(Hint::Changed(own)), at(4, 4)), []);
     assert_eq!(sent(&machine.step(Signal::WorkEnded, at(5, 5))), LockRequest::Read);
-    let told = machine.step(Signal::Read(Ok(None)), at(5, 5));
-    assert!(matches!(sent(&told), LockRequest::Create(_)), "{told:?}");
+    let instructions = machine.step(Signal::Read(Ok(None)), at(5, 5));
+    assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// There was none before the watch told of one, or after that. Who was told of then is to be waited for if it was after.
+/// The read found no lock, either before or after the watch reported one. In the second case, the reported holder must be waited for.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
     let mut machine = watching();
@@ -425,12 +430,12 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // So it was before that, and the other one is counted from when it was told of.
+    // The read was older: the wait for the other holder starts at its watch event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // It was after that, and the deletion counts from now.
+    // The read was newer: the wait starts at the deletion, which is noticed now.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -438,27 +443,27 @@ fn read_older_than_watch_event_does_not_discard_it() {
 
 #[test]
 fn candidate_keeps_watch_event_received_during_a_request() {
-    // The read that is under way is answered by what was before.
+    // The response of the read in flight is older than the watch event.
     let mut machine = watching();
-    let told = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
-    assert_eq!(told, []);
-    let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
-    assert_eq!(told.len(), 1, "{told:?}");
-    let LockRequest::Update { base, .. } = sent(&told) else { panic!("{told:?}") };
+    let instructions = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
+    assert_eq!(instructions, []);
+    let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
+    assert_eq!(instructions.len(), 1, "{instructions:?}");
+    let LockRequest::Update { base, .. } = sent(&instructions) else { panic!("{instructions:?}") };
     assert_eq!(base, held(2, "").version);
 
     for hint in [Hint::Deleted { uid: "uid".into() }, Hint::MaybeChanged] {
         let mut machine = watching();
         machine.step(Signal::Watch(hint.clone()), at(1, 1));
-        let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
-        assert_eq!(sent(&told), LockRequest::Read, "{hint:?}");
-        // Once.
+        let instructions = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
+        assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
+        // The extra read happens only once.
         machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
         assert!((8..=10).contains(&wake(&machine).unwrap().as_secs()), "three or four retry periods");
     }
 }
 
-/// A leader as of 0, whose renewal of 2 is under way.
+/// Returns a machine that has led since 0, and whose renewal at 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));
@@ -472,8 +477,8 @@ fn leader_keeps_watch_event_received_during_a_renewal() {
     for hint in [Hint::MaybeChanged, Hint::Changed(held(7, "other"))] {
         let mut machine = renewing();
         machine.step(Signal::Watch(hint.clone()), at(2, 2));
-        let told = machine.step(written(), at(3, 3));
-        assert_eq!(sent(&told), LockRequest::Read, "{hint:?}");
+        let instructions = machine.step(written(), at(3, 3));
+        assert_eq!(sent(&instructions), LockRequest::Read, "{hint:?}");
     }
 }
 
@@ -494,7 +499,7 @@ fn leader_backs_off_when_others_write_the_lock() {
                 LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
                 LockRequest::Update { base, record } if base == stored.version => {
                     version += 2;
-                    // Somebody changes it at once.
+                    // Another program changes the object immediately.
                     stored = LockState { record, ..held(version, "") };
                     Signal::Written(Ok(held(version - 1, "").version))
                 }
@@ -508,7 +513,7 @@ fn leader_backs_off_when_others_write_the_lock() {
     assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
 }
 
-/// The control plane may have given it to another one by then.
+/// The control plane may have assigned the lock to another candidate by then.
 #[test]
 fn assignment_that_expires_during_a_read_is_not_taken() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };

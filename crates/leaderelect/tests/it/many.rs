@@ -51,7 +51,7 @@ impl Fleet {
         self.electors.elector(key(index).name())
     }
 
-    /// Contends for a lease, in a task of the test's.
+    /// Contends for a lease in a task.
     fn contend(&self, index: usize) -> Contender {
         let mut elector = self.elector(index);
         let (status, stop) = (elector.status(), CancellationToken::new());
@@ -73,7 +73,7 @@ fn leaders(contenders: &[Contender]) -> usize {
     contenders.iter().filter(|contender| contender.status.is_leader()).count()
 }
 
-/// How often each lease was written, of which all requests were.
+/// Returns how often each lease was written. All requests must be writes.
 fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
     let mut renewals = BTreeMap::new();
     for request in requests {
@@ -104,7 +104,7 @@ async fn hundred_leases_share_one_task_and_one_watch() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // Sixteen times in each two seconds, several together, and never more than may be under way. Nothing in between.
+        // Sixteen batches in two seconds, each within the limit of requests in flight, and no other requests.
         pass(0.120).await;
         server.take_requests();
         for _ in 0..16 {
@@ -134,11 +134,14 @@ async fn requests_in_flight_are_bounded() {
         let fleet = fleet(&server, "a", in_flight);
         let contenders = fleet.contend_all(leases);
         pass(0.5).await;
-        let asked = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
+        let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
-            let asked = asked();
-            // Each looks first, and creates its lease in the place of that.
-            assert!(asked <= bound && (round > 1 || asked == bound), "{asked} of {in_flight} {leases}, round {round}");
+            let requests = requests();
+            // Each candidate reads first, and its create then uses the same capacity.
+            assert!(
+                requests <= bound && (round > 1 || requests == bound),
+                "{requests} of {in_flight} {leases}, round {round}"
+            );
             pass(1.0).await;
         }
         drop(contenders);
@@ -152,7 +155,7 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // It has to poll, and its requests take so long that they always wait for each other.
+    // This candidate has to poll, and its requests take so long that they always queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -183,7 +186,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // One is under way, and then it is its turn, twice.
+    // One request is in flight, and then the release gets its turn, twice.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
@@ -191,7 +194,7 @@ async fn releases_precede_polls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_hang_cost_no_term_of_many() {
+async fn hanging_requests_cost_no_term_of_a_group() {
     let server = Collection::default();
     let fleet = fleet(&server, "a", 4);
     let contenders = fleet.contend_all(40);
@@ -217,8 +220,8 @@ async fn release_is_noticed_by_the_shared_watch() {
     pass(1.0).await;
     server.take_requests();
     pass(600.0).await;
-    let asked = server.take_requests();
-    let of_standby = asked.iter().filter(|request| request.client == "b").count();
+    let requests = server.take_requests();
+    let of_standby = requests.iter().filter(|request| request.client == "b").count();
     assert_eq!((leaders(&of_a), leaders(&of_b), of_standby), (10, 0, 0));
 
     let released = of_a.remove(3);
@@ -227,7 +230,7 @@ async fn release_is_noticed_by_the_shared_watch() {
     pass(0.1).await;
     assert!(of_b[3].status.is_leader());
     assert_eq!((leaders(&of_a), leaders(&of_b)), (9, 1));
-    // Whoever dies is followed once its leases expire.
+    // After the death of "a", "b" takes over once the leases expire.
     drop(of_a.into_iter().map(|contender| contender.run.abort()).collect::<Vec<_>>());
     pass(15.5).await;
     assert_eq!(leaders(&of_b), 10);
@@ -244,7 +247,7 @@ async fn group_polls_where_watches_are_forbidden() {
     let of_b = b.contend_all(20);
     pass(30.0).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (20, 0));
-    // What is released is found by the next poll, and what nobody renews by the next one after it has expired.
+    // A poll finds a released lease, and the next poll after the expiry an abandoned one.
     of_a[..10].iter().for_each(|contender| contender.stop.cancel());
     pass(4.6).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (10, 10));
@@ -272,7 +275,7 @@ async fn dropped_elector_does_not_affect_the_group() {
     let requests = server.take_requests();
     let renewals = renewals(&requests);
     assert_eq!((renewals.len(), renewals.contains_key(&key(2)), leaders(&contenders)), (4, false, 4));
-    // Another one takes its place.
+    // Another elector replaces the dropped one.
     let next = fleet.contend(2);
     pass(16.0).await;
     assert!(next.status.is_leader());
@@ -307,7 +310,7 @@ async fn lease_without_its_label_keeps_its_term() {
     assert!(term.check().is_ok());
     assert_eq!(server.object(&key(0)).unwrap().metadata.labels["app"], "test");
     assert_eq!((leaders(&of_a), leaders(&of_b)), (2, 0));
-    // A deletion is one.
+    // A deletion ends the term.
     assert!(server.remove(&key(0)));
     pass(0.1).await;
     assert_eq!(term.check().unwrap_err().reason, EndReason::Deleted);
@@ -316,29 +319,29 @@ async fn lease_without_its_label_keeps_its_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_one_request_ends_one_election() {
+async fn panic_in_one_request_ends_one_election() {
     let server = Collection::default();
     server.faults().when(|request| {
-        assert_ne!(request.key(), Some(&key(1)), "fell over");
+        assert_ne!(request.key(), Some(&key(1)), "panicked");
         None
     });
     let fleet = fleet(&server, "a", 8);
     let contenders = [fleet.contend(0), fleet.contend(2)];
     let ended = AssertUnwindSafe(fleet.elector(1).run(&CancellationToken::new(), work())).catch_unwind().await;
-    assert!(ended.unwrap_err().downcast_ref::<String>().unwrap().contains("fell over"));
+    assert!(ended.unwrap_err().downcast_ref::<String>().unwrap().contains("panicked"));
     pass(30.0).await;
     assert_eq!(leaders(&contenders), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn elections_poll_after_the_shared_watch_panics() {
-    // Before anybody contends, and while they do.
+    // Both before the electors contend and while they do.
     for breaks_after in [0, 20] {
         let server = Collection::default();
         let watches = AtomicUsize::new(0);
         server.faults().when(move |request| {
             let nth = if request.verb() == Verb::Watch { watches.fetch_add(1, Ordering::Relaxed) } else { 2 };
-            assert!(nth > 1 || (nth == 0 && breaks_after > 0), "fell over");
+            assert!(nth > 1 || (nth == 0 && breaks_after > 0), "panicked");
             (nth == 0).then_some(Outcome::Breaks { after: breaks_after, how: Break::End })
         });
         let fleet = fleet(&server, "a", 8);

@@ -67,7 +67,7 @@ async fn master_status_follows_the_guard() {
     pass(1.0).await;
     assert_eq!((status(&a.memory), status(&b.memory)), (Some(1.0), Some(0.0)));
     assert_eq!((a.count("terms_total"), b.count("terms_total")), (Some(1.0), Some(0.0)));
-    // No task runs, and so none could say that the deadline has passed.
+    // No task runs that could report the passed deadline.
     a.clock.0.advance(Duration::from_secs(60));
     assert_eq!(status(&a.memory), Some(0.0));
 }
@@ -92,7 +92,7 @@ async fn panicking_metrics_cost_no_term() {
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
     let stop = CancellationToken::new();
     let work = LeaderCallbacks::new(async |leadership: Leadership| {
-        // Past some renewals.
+        // Long enough for several renewals.
         pass(60.0).await;
         stop.cancel();
         leadership.cancelled().await;
@@ -130,8 +130,8 @@ async fn malformed_records_are_counted_and_logged_once() {
     server.put_raw(json!({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {"leaseTransitions": "many"}}));
     let a = Setup::new("a").start(&server);
     pass(60.0).await;
-    let asked = take_verbs(&server).len();
-    assert!(asked > 10);
-    assert_eq!(a.count("malformed_records_total"), Some(asked as f64));
+    let requests = take_verbs(&server).len();
+    assert!(requests > 10);
+    assert_eq!(a.count("malformed_records_total"), Some(requests as f64));
     assert_eq!(log.count("WARN"), 1);
 }

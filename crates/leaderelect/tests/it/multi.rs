@@ -1,4 +1,4 @@
-//! Locks of two halves: leadership, requests, and writes of only one half.
+//! `MultiLock`: leadership, requests, and writes of only one half.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Server {
         MultiLock::new(primary, LeaseLock { watch: false, ..secondary })
     }
 
-    /// The holders of both halves, and how often they say that it has changed.
+    /// Returns the holders of both halves, with their transitions.
     fn holders(&self) -> [(String, i32); 2] {
         let map = self.maps.object(&key()).unwrap();
         let record: serde_json::Value = serde_json::from_str(&map.metadata.annotations[LEADER_ANNOTATION]).unwrap();
@@ -70,7 +70,7 @@ impl Server {
         [(record["holderIdentity"].as_str().unwrap().into(), count), (lease.holder_identity, lease.leader_transitions)]
     }
 
-    /// What was asked for since the last call: of the primary, and of the secondary.
+    /// Returns the requests since the last call, to the primary and to the secondary.
     fn verbs(&self) -> [Vec<&'static str>; 2] {
         let verb = |call| match call {
             Call::Get { .. } => "get",
@@ -111,7 +111,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// At the first try, baz leads, by these requests.
+/// Baz leads at the first attempt, with these requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -122,7 +122,7 @@ async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions:
     assert_eq!(server.holders(), [ours.clone(), ours]);
 }
 
-/// Baz looks once at each half, sees that leader, and takes over after a whole duration, and not before.
+/// Baz reads each half once, sees that leader, and takes over after exactly one lease duration.
 async fn waits(primary: Half, secondary: Half, leader: &str) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -152,7 +152,7 @@ async fn candidate_takes_both_halves_of_a_free_lock() {
 #[tokio::test(start_paused = true)]
 async fn candidate_waits_for_holder_of_both_or_primary() {
     waits(BING, BING, "bing").await;
-    // A program that knows the annotation only.
+    // A program that uses only the annotation.
     waits(BING, NOTHING, "bing").await;
 }
 
@@ -196,11 +196,11 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // A program that knows the Lease only takes that between the read and the write.
+    // A program that uses only the Lease takes it between the read and the write.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
-    assert!(error.is_conflict() && error.may_have_acted(), "the primary has taken it: {error}");
+    assert!(error.is_conflict() && error.may_have_acted(), "the primary half was written: {error}");
     assert_eq!(server.holders().map(|(holder, _)| holder), ["baz", "bing"]);
     let found = one.get().await.unwrap().unwrap().state.record;
     assert_eq!(found.holder_identity, UNKNOWN_LEADER);
@@ -215,7 +215,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // What stands there may be anyone's, so it waits as for a stranger.
+    // The half-written record may belong to any contender, so baz waits as for another holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -233,11 +233,11 @@ async fn renewal_of_one_half_does_not_extend_term() {
     pass(7.8).await;
     assert!(elector.status.is_leader());
     pass(0.2).await;
-    assert!(!elector.status.is_leader(), "the lease was renewed at 0.0 for the last time");
+    assert!(!elector.status.is_leader(), "the last complete renewal was at 0.0");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_a_renewal_releases_both_halves() {
+async fn stop_during_a_renewal_releases_both_halves() {
     for half in 0..2 {
         for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost] {
             let server = Server::new(NOTHING, NOTHING);
@@ -255,7 +255,7 @@ async fn a_stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// It may not be known who holds the other half, so this is left alone.
+/// The holder of the other half is unknown, so that half is not changed.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

@@ -1,4 +1,4 @@
-//! Permits, and the clocks by which they are worth something.
+//! Permits, and the clocks that limit them.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -20,7 +20,7 @@ use crate::server::{NAME, NAMESPACE, holder, put, server};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_release_waits_for_every_permit() {
+async fn release_waits_for_every_permit() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
@@ -46,11 +46,11 @@ async fn leaked_permit_holds_the_lock_only_until_deadline() {
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
     pass(1.5).await;
-    // Renewed at 2.0, and a term of ten seconds.
+    // Renewed at 2.0, with a term of ten seconds.
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(9.0).await;
-    assert_eq!(permit.remaining(), SECOND / 2, "it is not prolonged once the work has ended");
+    assert_eq!(permit.remaining(), SECOND / 2, "a permit is not extended after the work has ended");
     assert!(!b.status.is_leader());
     pass(0.6).await;
     assert!(permit.remaining().is_zero() && b.status.is_leader());
@@ -64,7 +64,7 @@ async fn release_waits_for_concurrent_work() {
     pass(1.0).await;
     let b = Setup { watch: true, story: Some(story.clone()), ..Setup::new("b") }.start(&server);
     let guard = a.guard();
-    let beside = tokio::spawn(async move {
+    let other = tokio::spawn(async move {
         let ran = guard.run(async {
             guard.cancelled().await;
             tokio::time::sleep(4 * SECOND).await;
@@ -74,24 +74,24 @@ async fn release_waits_for_concurrent_work() {
     pass(1.0).await;
     a.stop.cancel();
     pass(3.9).await;
-    assert!(!b.status.is_leader() && !beside.is_finished());
+    assert!(!b.status.is_leader() && !other.is_finished());
     pass(0.3).await;
-    assert_eq!(beside.await.unwrap(), Ok(()));
+    assert_eq!(other.await.unwrap(), Ok(()));
     assert!(b.status.is_leader());
     let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    // It is told of its end when all has ended that belongs to it.
+    // The end is reported after all concurrent work has ended.
     assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_permit_is_given_once_the_work_has_ended() {
+async fn no_permit_is_issued_after_the_work_has_ended() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let permit = a.guard().permit().unwrap();
     a.stop.cancel();
     pass(1.0).await;
-    assert!(a.guard().check().is_ok(), "what has a permit may go on");
+    assert!(a.guard().check().is_ok(), "existing permits stay valid");
     assert_eq!(a.guard().permit().unwrap_err().reason, EndReason::Cancelled);
     assert!(a.guard().run(async {}).await.is_err());
     drop(permit);
@@ -105,7 +105,7 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day jumps, somebody asks, and it jumps back before anyone else does; and then the term is renewed.
+    // The time of day jumps, the term is checked, and the time jumps back before the elector reads it. Then the term is renewed.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -113,7 +113,7 @@ async fn expired_term_never_becomes_valid_again() {
     pass(2.0).await;
     assert_eq!(first.check().unwrap_err().reason, EndReason::Deadline);
     pass(5.0).await;
-    assert!(a.status.is_leader(), "it leads again, by a new term");
+    assert!(a.status.is_leader(), "the elector leads again, by a new term");
     assert!(a.guard().check().is_ok() && first.check().is_err());
 }
 
@@ -146,20 +146,20 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout that was measured by a permit goes on, wherever the time of day goes.
+/// A timeout that was taken from a permit stays valid when the time of day changes.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // Renewed at 2.0, so for 9.5 s.
+    // Renewed at 2.0, so 9.5 s remain.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     pass(5.0).await;
     assert!(permit.remaining().is_zero());
     let deeds: Vec<_> = a.story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
-    assert_eq!(deeds, ["a works", "a rests"], "what began under the permit may have 4.5 s to go");
+    assert_eq!(deeds, ["a works", "a rests"], "actions under the permit may take another 4.5 s");
     drop(permit);
     pass(0.1).await;
     assert_eq!(a.story.take_deeds(), ["a stopped: Deadline", "a works"]);
@@ -175,11 +175,11 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     pass(9.4).await;
     assert!(!a.status.is_leader());
     pass(0.2).await;
-    assert!(a.status.is_leader(), "by a new term");
+    assert!(a.status.is_leader(), "the elector leads by a new term");
     assert!(permit.remaining().is_zero());
 }
 
-/// The work tells of its drop, and after that the end is told: once, whoever falls over.
+/// The work reports its drop. After that, the end is reported once, no matter which callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -193,10 +193,10 @@ async fn term_end_is_reported_once_after_any_panic() {
         let server = server();
         let client = server.client("a");
         let story = Story::new();
-        let (works, told) = (story.clone(), story.clone());
+        let (works, log) = (story.clone(), story.clone());
         let event = move |event: &LeaderEvent| {
             if falls == Falls::Event && event.kind == LeaderEventKind::BecameLeader {
-                panic!("fell over")
+                panic!("panicked")
             }
         };
         let config = LeaderElectionConfig {
@@ -207,17 +207,17 @@ async fn term_end_is_reported_once_after_any_panic() {
         };
         if falls == Falls::Lock {
             client.faults().when(|request| match request.verb() == Verb::Update {
-                true => panic!("fell over"),
+                true => panic!("panicked"),
                 false => None,
             });
         }
         let mut elector = LeaderElector::new(LeaseLock::new(client, NAMESPACE, NAME), config).unwrap();
         let status = elector.status();
         let callbacks = LeaderCallbacks {
-            on_new_leader: Box::new(move |leader| assert!(falls != Falls::NewLeader || leader == "a", "fell over")),
-            on_stopped_leading: Box::new(move |end| told.tell(&format!("stopped: {:?}", end.reason))),
+            on_new_leader: Box::new(move |leader| assert!(falls != Falls::NewLeader || leader == "a", "panicked")),
+            on_stopped_leading: Box::new(move |end| log.log(&format!("stopped: {:?}", end.reason))),
             ..LeaderCallbacks::new(move |leadership: Leadership| {
-                works.tell("works");
+                works.log("works");
                 let rest = Rest(works.clone(), falls == Falls::DropOfWork);
                 async move {
                     let _rest = rest;
@@ -240,9 +240,9 @@ async fn term_end_is_reported_once_after_any_panic() {
         }
         pass(30.0).await;
         match run.await {
-            // What the work does as it is dropped is its own.
+            // A panic in the drop of the work does not end the run.
             Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
-            Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"fell over"), "{falls:?}"),
+            Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"panicked"), "{falls:?}"),
         }
         let expected: &[&str] = match falls {
             Falls::Event => &[],
@@ -255,7 +255,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// What was begun under a permit has the time that it was promised, though nobody runs the election meanwhile.
+/// Actions under a permit keep their time, even if no run of the elector is active.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in
@@ -272,7 +272,7 @@ async fn next_run_waits_for_permits_of_a_failed_run() {
         let (stop, status, start) = (CancellationToken::new(), elector.status(), tokio::time::Instant::now());
         let work = || LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
         let permit = {
-            let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "fell over"));
+            let on_new_leader = Box::new(|leader: &str| assert_eq!(leader, "a", "panicked"));
             let callbacks = LeaderCallbacks { on_new_leader, ..work() };
             let mut run = pin!(AssertUnwindSafe(elector.run(&stop, callbacks)).catch_unwind());
             // Renewed at 2.0.
@@ -297,7 +297,7 @@ async fn next_run_waits_for_permits_of_a_failed_run() {
             start.elapsed().as_secs_f64()
         };
         let led = tokio::select! {
-            _ = elector.run(&stop, work()) => panic!("it ended"),
+            _ = elector.run(&stop, work()) => panic!("the run ended"),
             () = back, if given_back => unreachable!(),
             led = led => led,
         };
@@ -309,8 +309,8 @@ struct Rest(Story, bool);
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        self.0.tell("rests");
-        assert!(!self.1, "fell over");
+        self.0.log("rests");
+        assert!(!self.1, "panicked");
     }
 }
 
@@ -345,7 +345,7 @@ async fn hanging_release_times_out_and_issues_no_permits() {
     assert!(!a.run.is_finished() && guard.permit().is_err());
     assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Cancelled"]);
     pass(9.1).await;
-    assert!(a.run.is_finished(), "it tries for as long as the renew deadline");
+    assert!(a.run.is_finished(), "the release times out after the renew deadline");
     assert_eq!(holder(&server), "a");
 }
 
@@ -357,17 +357,17 @@ async fn work_does_not_start_in_an_expired_term() {
     let config = LeaderElectionConfig { identity: "a".into(), clocks: TestClock::new(), ..Default::default() };
     let mut elector = LeaderElector::new(lock, config).unwrap();
     let story = Story::new();
-    let (begins, told) = (story.clone(), story.clone());
+    let (begins, log) = (story.clone(), story.clone());
     let callbacks = LeaderCallbacks {
-        on_stopped_leading: Box::new(move |end| told.tell(&format!("stopped: {:?}", end.reason))),
+        on_stopped_leading: Box::new(move |end| log.log(&format!("stopped: {:?}", end.reason))),
         ..LeaderCallbacks::new(move |leadership: Leadership| {
-            begins.tell("begins");
+            begins.log("begins");
             async move { leadership.cancelled().await }
         })
     };
     let stop = CancellationToken::new();
     let mut run = pin!(elector.run(&stop, callbacks));
-    // The election goes on in a task of its own, and whoever polls for the work is busy.
+    // The election runs in its own task, while the task that polls the work is busy.
     assert!(run.as_mut().now_or_never().is_none());
     pass(1.0).await;
     assert_eq!(holder(&server), "a");

@@ -1,4 +1,4 @@
-//! The locks by their names: each kind is where client-go has it.
+//! `ResourceLock`: each kind uses the objects that client-go uses.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, 
 }
 
 impl Server {
-    /// Who holds what is annotated, and who the Lease, where these are.
+    /// Returns the holders of the annotated object and of the Lease, if they exist.
     fn holders(&self) -> (Option<String>, Option<String>) {
         let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
         let holder = |object: DynamicObject| {
@@ -65,7 +65,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // With renewals, which replace what was read.
+        // Wait for renewals, which replace the object that was read.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());
@@ -103,13 +103,13 @@ async fn lock_observers_apply_unless_the_config_overrides_them() {
         ("endpointsleases", "Endpoints"),
     ] {
         for has_own in [false, true] {
-            let told = Arc::new(Mutex::new(Vec::new()));
-            let tell = {
-                let told = told.clone();
-                move |event: &LeaderEvent| told.lock().unwrap().push(format!("{} {event}", event.resource.kind))
+            let reported = Arc::new(Mutex::new(Vec::new()));
+            let record = {
+                let reported = reported.clone();
+                move |event: &LeaderEvent| reported.lock().unwrap().push(format!("{} {event}", event.resource.kind))
             };
             let (of_lock, own) = (InMemoryProvider::new(), InMemoryProvider::new());
-            let observers = Observers { metrics: Some(Arc::new(of_lock.clone())), events: Some(Arc::new(tell)) };
+            let observers = Observers { metrics: Some(Arc::new(of_lock.clone())), events: Some(Arc::new(record)) };
             let (lock, _server) = lock(name.parse().unwrap());
             let config = LeaderElectionConfig {
                 identity: "baz".into(),
@@ -125,7 +125,7 @@ async fn lock_observers_apply_unless_the_config_overrides_them() {
             let expected = if has_own { (None, Some(1.0)) } else { (Some(1.0), None) };
             assert_eq!((terms(&of_lock), terms(&own)), expected, "{name}");
             let events = [format!("{kind} baz became leader"), format!("{kind} baz stopped leading")];
-            assert_eq!(*told.lock().unwrap(), if has_own { &[][..] } else { &events }, "{name}");
+            assert_eq!(*reported.lock().unwrap(), if has_own { &[][..] } else { &events }, "{name}");
         }
     }
 }
@@ -141,14 +141,14 @@ fn only_a_single_lease_can_be_coordinated() {
     ] {
         let (lock, _server) = lock(name.parse().unwrap());
         let config = LeaderElectionConfig { coordinated: true, ..LeaderElectionConfig::default() };
-        let told = LeaderElector::new(lock, config).err().map(|error| error.to_string());
+        let error = LeaderElector::new(lock, config).err().map(|error| error.to_string());
         let expected = refused.map(|kind| {
             format!(
                 "coordinated requires a Lease as the lock, but {kind} kube-system/lock is not one: use leases, or set \
                  coordinated to false"
             )
         });
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(error, expected, "{name}");
     }
 }
 

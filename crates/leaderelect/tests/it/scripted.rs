@@ -1,4 +1,4 @@
-//! A lock whose watch says what a test wants, and what is a user's own and falls over.
+//! A lock whose watch events a test controls, and panics of user code.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use crate::contender::{TestClock, pass};
 
 type Event = LockEvent<LockState>;
 
-/// It is held by another one, until it is told otherwise.
+/// A lock with a scripted watch. Another contender holds it until the test changes it.
 struct Scripted {
     key: ObjectKey,
     stored: Arc<Mutex<LockState>>,
-    told: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
-    /// Whether its tokens fall over.
+    events: Mutex<Option<mpsc::UnboundedReceiver<Event>>>,
+    /// Whether `token` panics.
     falls: bool,
 }
 
@@ -39,10 +39,10 @@ fn locked(state: &LockState) -> LockSnapshot<LockState> {
 
 impl Scripted {
     fn new(stored: LockState, falls: bool) -> (Self, Arc<Mutex<LockState>>, mpsc::UnboundedSender<Event>) {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let stored = Arc::new(Mutex::new(stored));
         let key = ObjectKey::new("kube-system", "lock");
-        (Self { key, stored: stored.clone(), told: Mutex::new(Some(told)), falls }, stored, tell)
+        (Self { key, stored: stored.clone(), events: Mutex::new(Some(events)), falls }, stored, sender)
     }
 }
 
@@ -58,13 +58,14 @@ impl Lock for Scripted {
     }
 
     fn token(&self, began: &LockState) -> Option<Token> {
-        assert!(!self.falls, "fell over");
+        assert!(!self.falls, "panicked");
         Token::of(&began.version)
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<LockState>>, ApiError> {
-        let told = self.told.lock().unwrap().take();
-        let events = told.map(|told| stream::unfold(told, async |mut told| Some((told.recv().await?, told))).boxed());
+        let events = self.events.lock().unwrap().take();
+        let events = events
+            .map(|events| stream::unfold(events, async |mut events| Some((events.recv().await?, events))).boxed());
         Ok(events.map(|events| events as LockEvents<LockState>))
     }
 
@@ -97,7 +98,7 @@ fn config(clocks: Arc<dyn Clocks>) -> LeaderElectionConfig {
 
 #[tokio::test(start_paused = true)]
 async fn stale_watch_event_does_not_block_a_takeover() {
-    let (lock, stored, tell) = Scripted::new(state(4, "other"), false);
+    let (lock, stored, sender) = Scripted::new(state(4, "other"), false);
     let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
     let status = elector.status();
     let run = tokio::spawn(async move {
@@ -106,8 +107,8 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     });
     pass(1.0).await;
     *stored.lock().unwrap() = state(5, "");
-    tell.send(LockEvent::Changed(locked(&state(5, "")))).unwrap();
-    tell.send(LockEvent::Changed(locked(&state(3, "other")))).unwrap();
+    sender.send(LockEvent::Changed(locked(&state(5, "")))).unwrap();
+    sender.send(LockEvent::Changed(locked(&state(3, "other")))).unwrap();
     pass(0.1).await;
     assert!(status.is_leader());
     run.abort();
@@ -123,16 +124,16 @@ async fn panic_in_token_ends_the_run() {
     });
     pass(1.0).await;
     assert!(run.is_finished());
-    assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"fell over"));
+    assert_eq!(run.await.unwrap_err().into_panic().downcast_ref::<&str>(), Some(&"panicked"));
 }
 
-/// Clocks that fall over where the shell reads them.
+/// Clocks that can be made to panic.
 #[derive(Debug)]
 struct Falling(Arc<TestClock>, AtomicBool);
 
 impl Clocks for Falling {
     fn now(&self) -> Now {
-        assert!(!self.1.load(Ordering::Relaxed), "the clocks fell over");
+        assert!(!self.1.load(Ordering::Relaxed), "the clocks panicked");
         self.0.now()
     }
 }
@@ -164,8 +165,8 @@ async fn panic_in_clocks_ends_each_run() {
     for run in runs {
         assert!(run.is_finished());
         let panic = run.await.unwrap_err().into_panic();
-        let told = panic.downcast_ref::<String>().cloned();
-        let told = told.or(panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
-        assert_eq!(told.as_deref(), Some("the clocks fell over"));
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or(panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+        assert_eq!(message.as_deref(), Some("the clocks panicked"));
     }
 }

@@ -1,4 +1,4 @@
-//! Leases on a server in memory, which minds what an elector asks of it.
+//! Leases on an in-memory server, which checks the requests of electors.
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
@@ -20,7 +20,7 @@ pub(crate) fn server() -> Collection<Lease> {
     server
 }
 
-/// What an elector may ask for.
+/// Checks that an elector may send the request.
 fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
@@ -33,15 +33,15 @@ fn check(request: &RecordedRequest) {
     }
 }
 
-/// The requests since the last call.
+/// Returns the requests since the last call.
 pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
-    // Those that met a fault as well.
+    // Check failed requests, too.
     log.iter().for_each(check);
     log
 }
 
-/// What they ask for: `get`, `update`.
+/// Returns the verbs of the requests since the last call, for example `get` and `update`.
 pub(crate) fn take_verbs(server: &Collection<Lease>) -> Vec<String> {
     take_log(server).iter().map(|request| format!("{:?}", request.verb()).to_lowercase()).collect()
 }
@@ -58,7 +58,7 @@ pub(crate) fn holder(server: &Collection<Lease>) -> String {
     lease(server).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Puts a record there by hand.
+/// Overwrites the record, as another program would.
 pub(crate) fn put(server: &Collection<Lease>, record: &LeaderElectionRecord) {
     let mut lease = lease(server).unwrap_or_else(|| Lease::new(ObjectMeta::new(NAMESPACE, NAME), record));
     lease.spec.put(record);

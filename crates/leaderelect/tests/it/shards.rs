@@ -34,20 +34,20 @@ struct Replica {
     client: Client<Lease>,
     machine: Option<Arc<NodeClock>>,
     stop: CancellationToken,
-    /// Its run is dropped, and followed by another one.
+    /// Drops the run and starts another one.
     again: Arc<Notify>,
     run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
-/// How a replica differs from the usual.
+/// The configuration of a replica.
 struct Setup {
     shards: u32,
     clocks: Arc<dyn Clocks>,
-    /// What it runs on, if that may stand still. Its clocks are those of the machine then.
+    /// The machine of the replica, if it can be suspended. It provides the clocks then.
     machine: Option<Arc<NodeClock>>,
-    /// How long its work goes on after it was asked to end.
+    /// How long the work takes to drain.
     drain: Duration,
-    /// Whose work ends by itself after a second.
+    /// The shard whose work ends by itself after a second.
     ends: Option<u32>,
     release_on_cancel: bool,
     reuse_identity: bool,
@@ -119,7 +119,7 @@ impl Setup {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_divide_all_shards_and_the_division_is_stable() {
+async fn replicas_divide_all_shards_stably() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let replicas = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
     pass(5.0).await;
@@ -133,11 +133,11 @@ async fn replicas_divide_all_shards_and_the_division_is_stable() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // One write a lease and a retry period, and nothing else.
-    let asked = server.take_requests();
-    assert!(asked.iter().all(|request| request.verb() == Verb::Update));
+    // One write per lease and retry period, and no other requests.
+    let requests = server.take_requests();
+    assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
-    assert!((even - 50..=even + 50).contains(&asked.len()), "{} requests", asked.len());
+    assert!((even - 50..=even + 50).contains(&requests.len()), "{} requests", requests.len());
     assert!(server.objects().iter().all(|lease| lease.metadata.labels[SHARDS_LABEL] == "site"));
     drop(replicas);
 }
@@ -156,7 +156,7 @@ async fn joining_replica_moves_only_its_own_share() {
     let moved: Vec<_> = before.iter().filter(|(shard, owner)| after[*shard] != **owner).collect();
     assert!((2..=12).contains(&moved.len()), "{moved:?}");
     assert!(moved.iter().all(|(shard, _)| after[*shard] == "d"));
-    assert_eq!(ledger.starts_so_far() - starts, moved.len(), "each that moved did so once");
+    assert_eq!(ledger.starts_so_far() - starts, moved.len(), "each moved shard moved only once");
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
@@ -174,7 +174,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// It is there, and cannot write what is not its own.
+/// The preferred replica is a member but cannot write the shard leases.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -192,7 +192,7 @@ async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     assert!((6..=18).contains(&yielded), "{yielded}");
     assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), SHARDS as usize);
     pass(100.0).await;
-    assert_eq!(ledger.starts_so_far() - starts, yielded, "it is kept");
+    assert_eq!(ledger.starts_so_far() - starts, yielded, "the shard is not yielded again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +232,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // It is there, and cannot take a shard.
+    // Replica "a" is a member but cannot take a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
@@ -243,7 +243,7 @@ async fn next_replica_takes_an_unclaimed_shard() {
     assert!(ledger.owners().values().all(|owner| owner == "b"));
     let starts = ledger.starts_so_far();
     pass(60.0).await;
-    assert_eq!(ledger.starts_so_far(), starts, "it is kept");
+    assert_eq!(ledger.starts_so_far(), starts, "the shards are kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,21 +321,21 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // A watch has the changes of its own, and what is about all.
+    // A watch reports only changes of its own objects, and bookmarks.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();
     assert!(leases.iter().all(|lease| server.remove(&lease.key())));
     server.bookmark();
-    let mut gone = 0;
+    let mut deleted = 0;
     loop {
         match events.next().await.unwrap().unwrap() {
             WatchEvent::Deleted(lease) => {
                 assert!(sources[0].shard.has(&lease.decode::<PartialObject>().unwrap()));
-                gone += 1;
+                deleted += 1;
             }
             other => break assert!(matches!(other, WatchEvent::Bookmark(_)), "{other:?}"),
         }
     }
-    assert_eq!(gone, leases.iter().filter(|lease| sources[0].shard.has(*lease)).count());
+    assert_eq!(deleted, leases.iter().filter(|lease| sources[0].shard.has(*lease)).count());
 }

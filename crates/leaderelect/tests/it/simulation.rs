@@ -1,4 +1,4 @@
-//! Fleets through all kinds of trouble: the rules hold at every step, and afterwards there is a leader again.
+//! Fleets under faults: the rules hold at every step, and afterwards one contender leads.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, many, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
-/// So many worlds, or as many as `PINTLE_WORLDS` says, on all processors.
-#[allow(clippy::print_stdout, reason = "how much was looked at")]
+/// Simulates many worlds on all processors. `PINTLE_WORLDS` overrides the number.
+#[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
     let (first, tallies) = many(worlds, |seed| survive(chaos(seed), seed));
@@ -88,15 +88,15 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // It takes a lease for expired that is renewed by a clock that was set back.
+    // The control plane considers a lease expired that is renewed by a clock that was set back.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Whether the checker finds two leaders in any of so many worlds.
+/// Returns whether the checker finds two leaders in any of the worlds.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
-        outcome.is_err_and(|panic| panic.downcast_ref::<String>().is_some_and(|told| told.starts_with("S1:")))
+        outcome.is_err_and(|panic| panic.downcast_ref::<String>().is_some_and(|message| message.starts_with("S1:")))
     })
 }
 
@@ -105,7 +105,7 @@ fn checker_finds_two_leaders_when_clock_rates_exceed_bound() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { rate_error: 0.45, ..STORM }, seed)));
 }
 
-/// A leader whose answers come late by so much is cut off some time later. All else is quiet, and all clocks are right.
+/// Delays the leader's responses and cuts it off some time later. There are no other faults, and all clocks are correct.
 fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     in_world(Chaos { nodes: 6, client_go, ..QUIET }, seed, async |world| {
         world.run(20).await;
@@ -117,12 +117,12 @@ fn cut_off_the_leader(client_go: Share, answers_late: Duration, seed: u64) {
     });
 }
 
-/// As late as a client waits that client-go's electors are given: it has half of the renew deadline.
+/// The longest delay that a client of client-go's electors tolerates: half of the renew deadline.
 const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // Its deadline counts from the answer, and its candidates count from the write.
+    // client-go's deadline counts from the response, but its candidates count from the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -136,7 +136,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // Its work ends after the release, and it releases whatever it finds.
+    // client-go's work ends after the release, and the release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -172,10 +172,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// What happens within a hundred seconds, after half a minute.
+/// Returns the counts of a hundred seconds, after half a minute of warm-up.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A watch that lags counts as silent.
+        // A lagging watch counts as silent, so end the faults.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -205,7 +205,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The work takes up to four seconds to end, and the release some messages.
+                // The work takes up to four seconds to drain, and the release takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -216,7 +216,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 let gap = released.elapsed().as_secs_f64();
-                assert!(gap <= limit, "L2: seed {seed}: nobody for {gap} s");
+                assert!(gap <= limit, "L2: seed {seed}: no leader for {gap} s");
             });
         }
     }

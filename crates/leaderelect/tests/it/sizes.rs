@@ -1,4 +1,4 @@
-//! How large the futures are that programs spawn and join: each that awaits another has room for it, often twice.
+//! The sizes of futures that programs spawn or join. A future contains the futures that it awaits, often twice.
 
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseCandidate, LeaseCandidateSpec,

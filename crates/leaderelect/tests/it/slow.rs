@@ -1,4 +1,4 @@
-//! Many leases of one process behind a server that is slow to answer.
+//! Many leases of one process on a slow server.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// With the default bound of requests.
+    /// Starts a fleet with the default limit of requests in flight.
     fn start(server: &Collection<Lease>, identity: &str, leases: std::ops::Range<usize>) -> Self {
         let election = LeaderElectionConfig {
             identity: identity.into(),
@@ -74,7 +74,7 @@ fn answer_after(client: &Client<Lease>, seconds: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn hundred_terms_survive_a_slow_server() {
-    // A single elector bears up to 3.3 s, a third of the renew deadline.
+    // A single elector tolerates up to 3.3 s, a third of the renew deadline.
     for latency in [0.3, 0.5, 1.5, 3.0] {
         let server = Collection::default();
         let fleet = Fleet::start(&server, "a", 0..100);
@@ -102,7 +102,7 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // A pause, a look, a write, and as many again that wait for those.
+        // A pause, a read and a write, and as much again for the requests that queue behind them.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();
@@ -133,9 +133,9 @@ async fn candidates_are_not_starved_by_renewals() {
     }
 }
 
-/// Each waits for the answers that hang, for as long as a request may take.
+/// Each lease waits for hanging requests of others, up to their timeout.
 #[tokio::test(start_paused = true)]
-async fn candidates_whose_requests_hang_cost_no_term() {
+async fn hanging_candidate_requests_cost_no_term() {
     let server = Collection::default();
     let other = Fleet::start(&server, "other", 10..110);
     pass(1.0).await;
@@ -169,12 +169,12 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
         assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
-        // A renewal that is under way, and then a look and a write, twice.
+        // A renewal in flight, and then a read and a write, twice.
         assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
     }
 }
 
-/// The renewal of a lease that had to wait counts from when it was sent, and says so.
+/// The deadline of a renewal that was queued counts from its sending, and its record shows that time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();
@@ -186,7 +186,7 @@ async fn deadline_counts_from_sending_a_queued_renewal() {
         let index: usize = lease.metadata.name.strip_prefix("shard-").unwrap().parse().unwrap();
         let leadership = fleet.statuses[index].leadership().unwrap();
         let renewed = lease.spec.renew_time.unwrap().0;
-        // What is stored may not have been answered yet; then the deadline is that of the one before.
+        // The response of the stored renewal may still be in flight. Then the deadline is that of the previous renewal.
         let counted = leadership.deadline().wall.duration_since(renewed).as_secs_f64();
         assert!((4.0..=10.001).contains(&counted), "{index}: the deadline is {counted} s after the renewal");
     }

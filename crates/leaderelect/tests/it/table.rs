@@ -1,4 +1,4 @@
-//! The cases of client-go's own tests: which requests are made, and what comes of them.
+//! The cases of client-go's own tests: the requests and their results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_testing::{Collection, Outcome};
 use crate::contender::{Contender, Setup, pass};
 use crate::server::{holder, key, lease, put, record, take_log, take_verbs};
 
-/// What stands in the lock before "baz" comes.
+/// The lock before "baz" starts.
 #[derive(Clone, Debug)]
 enum Given {
     Nothing,
@@ -46,7 +46,7 @@ fn baz() -> Setup {
     setup
 }
 
-/// Baz meets what is given. After `wait` seconds, the requests are `verbs`, and the holder and the transitions are as said.
+/// Baz finds `given`. After `wait` seconds, checks the requests, the holder and the transitions.
 async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
     let server = server(&given);
     let elector = baz().start(&server);
@@ -69,7 +69,7 @@ async fn candidate_takes_a_free_lock() {
 async fn candidate_waits_for_the_stated_duration() {
     let polls = |count| [vec!["get"; count], vec!["update"]].concat();
     check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
-    // Two polls: the second comes when the three seconds are over.
+    // Two polls. The second one is after the three seconds.
     check(Given::Held { by: "bing", seconds: 3 }, 3.5, &polls(2), "baz", 1).await;
     check(Given::Held { by: "bing", seconds: 3 }, 2.9, &["get"], "bing", 0).await;
 }
@@ -92,7 +92,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Each second one puts an older record back.
+        // Every second write restores an older record.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }
@@ -121,7 +121,7 @@ async fn own_identity_in_unwritten_record_is_foreign() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_renews_without_reading_first() {
+async fn leader_renews_without_reading_first() {
     let server = server(&Given::Nothing);
     let elector = baz().start(&server);
     pass(7.0).await;
@@ -143,7 +143,7 @@ async fn conflicting_renewal_reads_and_retries_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_keeps_the_acquire_time_and_the_transitions() {
+async fn renewal_keeps_acquire_time_and_transitions() {
     let server = server(&Given::Held { by: "", seconds: 1 });
     let _baz = baz().start(&server);
     pass(0.1).await;
@@ -164,7 +164,7 @@ async fn led(server: &Collection<Lease>) -> Contender {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_reads_and_then_writes_an_empty_holder() {
+async fn release_reads_then_writes_an_empty_holder() {
     let server = server(&Given::Empty);
     let elector = led(&server).await;
     elector.stop.cancel();
@@ -188,7 +188,7 @@ async fn conflicting_release_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_a_renewal_still_releases() {
+async fn stop_during_a_renewal_still_releases() {
     for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost, Outcome::Lost] {
         let server = server(&Given::Nothing);
         let elector = led(&server).await;
@@ -247,7 +247,7 @@ async fn labels_are_set_and_others_kept() {
 }
 
 #[tokio::test]
-async fn an_update_without_uid_or_version_is_never_sent() {
+async fn update_without_uid_or_version_is_never_sent() {
     use pintle_leaderelect::{LeaseLock, Lock};
     use pintle_meta::{ErrorKind, ObjectMeta};
     let server = server(&Given::Nothing);
@@ -267,7 +267,7 @@ async fn an_update_without_uid_or_version_is_never_sent() {
 async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
-    // Another one is quicker, whose lease has more than ours would.
+    // Another contender creates the lock first. Its lease has fields that ours would not have.
     client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
     let elector = baz().start_with(client);
     pass(0.1).await;
@@ -283,12 +283,12 @@ async fn failed_create_keeps_the_observed_state() {
     assert_eq!(verbs[..2], ["get", "create"], "{verbs:?}");
 }
 
-/// In the words of client-go: no data race between `Check` and an elector that runs.
+/// client-go: no data race between `Check` and a running elector.
 #[test]
 fn status_is_readable_from_any_thread() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (over, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
     let elector = runtime.block_on(async {
         let elector = baz().start(&server(&Given::Nothing));
         pass(1.0).await;
@@ -298,18 +298,18 @@ fn status_is_readable_from_any_thread() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                // The clock is that of the runtime. It may be ten seconds later at any step.
+                // The clock of the runtime. It can advance by ten seconds at any step.
                 let _clock = runtime.enter();
                 while !over.load(Ordering::Relaxed) {
                     let _ = (status.is_leader(), status.leader(), status.check(Duration::ZERO));
                     let permit = status.leadership().and_then(|leadership| leadership.permit().ok());
                     assert!(permit.is_none_or(|permit| permit.remaining() <= Duration::from_secs(8)));
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    checks.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         runtime.block_on(async {
-            while asked.load(Ordering::Relaxed) < 1_000 {
+            while checks.load(Ordering::Relaxed) < 1_000 {
                 pass(1.0).await;
             }
         });

@@ -1,4 +1,4 @@
-//! What an elector logs of a lock that it cannot use.
+//! The log of an elector that cannot use its lock.
 
 use pintle_meta::Reason;
 use pintle_testing::Outcome;
@@ -20,7 +20,7 @@ async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // Each read that passes is followed by a write.
+    // Each successful read is followed by a write.
     client.faults().next([
         forbidden(),
         forbidden(),
@@ -41,7 +41,7 @@ async fn first_of_consecutive_failures_is_a_warning() {
     log.assert_tells(&["WARN", "cannot write the lock", "Forbidden"]);
     assert_eq!((log.count("WARN"), log.count("still cannot")), (3, 3));
 
-    // A success ends the row.
+    // A success resets the warnings.
     a.client.faults().next([unavailable(), unavailable(), Outcome::Pass, unavailable()]);
     pass(40.0).await;
     assert!(a.status.is_leader());
@@ -53,7 +53,7 @@ async fn alternating_failures_warn_once_each_until_success() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // Each read that passes is followed by a write.
+    // Each successful read is followed by a write.
     client.faults().next([
         forbidden(),
         unavailable(),
@@ -61,12 +61,12 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // A read has passed since the last of these.
+        // A read has succeeded since the last of these failures.
         unavailable(),
         forbidden(),
         unavailable(),
         Outcome::Pass,
-        // But no write has.
+        // But no write has succeeded.
         unavailable(),
         Outcome::Pass,
         forbidden(),
@@ -83,7 +83,7 @@ async fn alternating_failures_warn_once_each_until_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_race_is_no_warning() {
+async fn lost_race_is_not_logged_as_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
@@ -96,7 +96,7 @@ async fn a_lost_race_is_no_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_a_warning() {
+async fn unresponsive_server_is_logged_as_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");

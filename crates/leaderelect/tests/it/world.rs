@@ -1,6 +1,6 @@
-//! A world of electors that is driven by one seed: processes with clocks of their own, one lock or its two halves, and a network that
-//! loses, delays, repeats and forgets. What runs in it is what is shipped: elector, driver, guard and timers. The [rules](rules) are
-//! checked at every request, answer and step of the work.
+//! A simulated world of electors, driven by one seed: processes with their own clocks, one lock or a lock of two halves, and a network that
+//! loses, delays and repeats messages. The world runs the real elector, shell, guard and timers. The [rules](rules) are checked at every
+//! request, every response and every step of the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use node::Node;
 
-/// What may go wrong.
+/// The faults of a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
@@ -26,32 +26,32 @@ pub(crate) struct Chaos {
     pub(crate) loss: f64,
     pub(crate) slow: f64,
     pub(crate) refused: f64,
-    /// A write is sent twice, and the second answer is told.
+    /// A write is sent twice, and the client gets the second response.
     pub(crate) resent: f64,
     pub(crate) partitions: bool,
     /// Processes are stopped, as by SIGSTOP.
     pub(crate) pauses: bool,
-    /// Machines are suspended, some of them as virtual machines are: then no clock goes on but the time of day.
+    /// Machines are suspended. Some are paused virtual machines, whose clocks all stop except the time of day.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Without `suspends`, since a virtual machine whose time of day is wrong as well has no clock at all.
+    /// Excludes `suspends`: a paused virtual machine with a wrong time of day would have no correct clock.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
-    /// Every second node is client-go's, or all are.
+    /// Every second node runs client-go's elector, or all do.
     pub(crate) client_go: Share,
-    /// Its electors are stopped too, and release.
+    /// client-go's electors are stopped, too, and release the lock.
     pub(crate) client_go_stops: bool,
-    /// They are of before 1.27, and have shorter durations than ours.
+    /// client-go's electors are older than 1.27 and have shorter durations than ours.
     pub(crate) client_go_is_old: bool,
-    /// The lock is deleted and blanked by a stranger. Exclusion cannot hold then, all else must.
+    /// Another program deletes and blanks the lock. Exclusion cannot hold then, but all other rules must.
     pub(crate) tampering: bool,
-    /// The lock is deleted, once all who run know it.
+    /// The lock is deleted once all running contenders have seen it.
     pub(crate) deletions: bool,
-    /// Others write the object, and leave its record alone.
+    /// Other programs write the object but not its record.
     pub(crate) touches: bool,
-    /// A control plane says who leads. The times of day agree, but for a second or two.
+    /// The control plane chooses the leader. The times of day differ by at most two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -62,19 +62,19 @@ pub(crate) enum Share {
     All,
 }
 
-/// What is contended for.
+/// The kinds of locks in a world.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
-    /// Both halves of a `MultiLock`, by all.
+    /// Both halves of a `MultiLock`, for all nodes.
     Both,
-    /// The first rollout of a migration: every second node knows the primary half alone.
+    /// The first rollout of a migration: every second node uses only the primary half.
     PrimaryOrBoth,
-    /// The second one: every second node knows the secondary half alone.
+    /// The second rollout: every second node uses only the secondary half.
     BothOrSecondary,
 }
 
-/// By what a node leads.
+/// The lock that a node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -95,7 +95,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether the lock, or a half of it, keeps whole seconds only.
+    /// Whether each half stores whole seconds only.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -105,12 +105,12 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Once a stranger breaks the exclusion, two terms may begin in either order.
+    /// Whether another program breaks the exclusion. Two terms may begin in any order then.
     tampering: bool,
     coordinated: bool,
-    /// Whom the control plane would choose first.
+    /// The node that the control plane prefers.
     eldest: usize,
-    /// The lock, or its two halves.
+    /// The stored lock, or both halves of it.
     halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
@@ -121,9 +121,9 @@ pub(crate) struct State {
     terms: usize,
     writes: usize,
     reads: usize,
-    /// Partitions and suspends that have begun.
+    /// The number of partitions and suspends.
     cuts: usize,
-    /// Effects that slept with their machine, and went on while another one led.
+    /// The number of effects that slept during a suspend and resumed while another contender led.
     outlived: usize,
 }
 
@@ -143,7 +143,7 @@ impl Stored {
     }
 }
 
-/// How much has happened.
+/// Counts of a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs what happens in a world of this seed, on a clock of its own.
+/// Runs `story` in a world with this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -193,15 +193,15 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A rule that is broken panics, and all others end after that.
+        // A broken rule panics, which poisons the lock. The other tasks end afterwards.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `seconds` pass. Meanwhile, something goes wrong once in a while.
+    /// Lets `seconds` pass. Faults occur in the meantime.
     ///
     /// # Panics
     ///
-    /// With the first rule that is broken.
+    /// Panics with the first broken rule.
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// From here on, nothing goes wrong any more.
+    /// Ends all faults.
     pub(crate) fn calm_down(self: &Arc<Self>) {
         let finished: Vec<_> = {
             let mut state = self.lock();
@@ -240,7 +240,7 @@ impl World {
         finished.into_iter().for_each(|(index, incarnation)| self.start(index, incarnation + 1));
     }
 
-    /// How many lead.
+    /// Returns the number of leaders.
     pub(crate) fn leaders(&self) -> usize {
         self.lock().nodes.iter().filter(|node| node.leads()).count()
     }
@@ -251,12 +251,12 @@ impl World {
         Tally { terms, writes, reads, cuts, outlived }
     }
 
-    /// One that leads.
+    /// Returns a node that leads.
     pub(crate) fn leader(&self) -> usize {
-        self.lock().nodes.iter().position(Node::leads).expect("nobody leads")
+        self.lock().nodes.iter().position(Node::leads).expect("a leader")
     }
 
-    /// Changes what a node meets.
+    /// Changes a node.
     pub(crate) fn change(&self, index: usize, change: impl FnOnce(&mut Node)) {
         change(&mut self.lock().nodes[index]);
     }
@@ -312,7 +312,7 @@ impl World {
                 false
             }
             7 if chaos.watches => {
-                // It tells late, or breaks.
+                // The watch lags or breaks.
                 node.watch_lag = if coin { span } else { Duration::ZERO };
                 if !coin {
                     node.watchers.clear();
@@ -336,23 +336,23 @@ impl World {
     fn tamper(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         let Some(mut stored) = state.halves[half].take() else { return };
-        let what = state.rng.u8(0..4);
-        if what == 0 {
+        let action = state.rng.u8(0..4);
+        if action == 0 {
             return state.tell_watchers(half, None, &stored);
         }
-        match what {
+        match action {
             1 => stored.record.holder_identity = String::new(),
-            // The holder has it by another term, which nobody has begun.
+            // The holder now has another term, which no elector has begun.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }
-        if what < 3 {
+        if action < 3 {
             stored.committed = Instant::now();
         }
         state.rewrite(half, stored);
     }
 
-    /// Somebody labels the object, say.
+    /// Writes the object without changing its record, for example to set a label.
     fn touch(&self, state: &mut State) {
         let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
         if let Some(stored) = state.halves[half].take() {
@@ -362,7 +362,7 @@ impl World {
 }
 
 impl State {
-    /// A program that is not a contender writes the object.
+    /// Writes the object, as a program that does not contend.
     fn rewrite(&mut self, half: usize, mut stored: Stored) {
         self.last_version += 1;
         stored.version = self.last_version;
@@ -370,7 +370,7 @@ impl State {
         self.halves[half] = Some(stored);
     }
 
-    /// Deletes the lock if all who run have heard of it.
+    /// Deletes the lock if all running nodes know it.
     fn delete(&mut self) {
         let Some(stored) = self.halves[0].take() else { return };
         if self.nodes.iter().all(|node| node.knows == Some(stored.uid)) {

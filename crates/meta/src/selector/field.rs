@@ -12,7 +12,7 @@ use super::InvalidSelector;
 /// the server: `metadata.name` and mostly `metadata.namespace` for all kinds, `spec.nodeName` and `status.phase` for
 /// pods, and so on.
 ///
-/// In a value, `\\`, `\,` and `\=` stand for the character after the backslash, which cannot be written without it.
+/// In a value, `\\`, `\,` and `\=` represent the character after the backslash. These characters must be escaped.
 /// Whitespace is not trimmed. Empty parts between commas are skipped.
 ///
 /// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.

@@ -1,4 +1,4 @@
-//! A clock that a test moves.
+//! A clock for tests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that moves only in [`advance`](ManualClock::advance). Clones share the time.
+/// A clock that advances only in [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// The advance that reaches the deadline of a sleeping task or thread wakes it. Deadlines are absolute, so this also works if the clock
-/// moves between computing a deadline and setting the timer.
+/// `advance` wakes sleeping tasks and threads whose deadline has passed. Deadlines are absolute, so a sleep also ends in time if the clock
+/// advances between computing a deadline and setting the timer.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None`: a thread parked without a deadline, which no advance wakes.
+    /// `None` for a thread that is parked without a deadline. `advance` does not wake it.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -54,12 +54,12 @@ enum Wake {
 
 impl ManualClock {
     /// Creates a clock that starts at an arbitrary time.
-    #[expect(clippy::new_without_default, reason = "each new clock is different from every other")]
+    #[expect(clippy::new_without_default, reason = "a default value suggests that all new clocks are equal")]
     pub fn new() -> Self {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Moves the time forward and wakes all tasks and threads whose deadline has passed, earliest first.
+    /// Advances the time and wakes all tasks and threads whose deadline has passed, earliest first.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads wait on this clock. A test can use this to continue once the code under test sleeps.
+    /// Returns how many tasks and threads wait on this clock. A test can use this to wait until the code under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
@@ -106,7 +106,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // A waker may be the last owner of a task that sleeps here too: never drop one under the lock.
+        // Drop the waker outside the lock: it may own a task that sleeps on this clock, too.
         drop(state);
         drop(removed);
     }
@@ -134,7 +134,7 @@ impl Timer for ManualClock {
 struct ManualSleep {
     clock: ManualClock,
     deadline: Instant,
-    /// The entry of the last poll.
+    /// The entry that the last poll registered.
     id: Option<u64>,
 }
 

@@ -7,10 +7,10 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 
 /// The machine's monotonic clock.
 ///
-/// Its [`Timer`] works with any executor: one thread wakes the tasks of the whole process. The thread starts with the first sleep that
-/// is polled and ends ten seconds after the last one. [`ThreadTimer`] is the same with a thread of its own.
+/// Its [`Timer`] works with any executor: one thread wakes the tasks of the whole process. The thread starts with the first polled sleep
+/// and ends ten seconds after the last one. [`ThreadTimer`] has its own thread instead.
 ///
-/// It does not follow tokio's paused time: use `TokioClock` for that.
+/// This clock does not follow tokio's paused time. Use `TokioClock` for that.
 ///
 /// # Panics
 ///
@@ -18,7 +18,7 @@ use super::{Clock, Sleep, ThreadTimer, Timer};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdClock;
 
-/// The timer of the process.
+/// The timer of the whole process.
 static TIMER: LazyLock<ThreadTimer> = LazyLock::new(ThreadTimer::default);
 
 impl Clock for StdClock {

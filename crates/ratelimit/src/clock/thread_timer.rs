@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::{Clock, Sleep, StdClock, Timer};
 use crate::wake::call_all;
 
-/// [`StdClock`] with a timer thread of its own. Clones share the thread.
+/// [`StdClock`] with its own timer thread. Clones share the thread.
 ///
-/// The thread starts with the first sleep that is polled and ends ten seconds after the last one.
+/// The thread starts with the first polled sleep and ends ten seconds after the last one.
 ///
-/// A waker that panics does not end the thread: the panic hook reports it, and the other sleeps go on.
+/// A panicking waker does not end the thread. The panic hook reports the panic, and other sleeps are not affected.
 ///
 /// # Panics
 ///
@@ -26,26 +26,26 @@ pub struct ThreadTimer {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Locked for a few map operations, never while a waker is called.
+    /// Locked for a few map operations, never while calling a waker.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
 
-/// The sleeps, and when the thread looks at them.
+/// The sleeps, and the state of the thread.
 #[derive(Debug, Default)]
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// When the thread looks next. `None`: there is no thread.
+    /// When the thread checks the sleeps next. `None` if there is no thread.
     looks_at: Option<Instant>,
-    /// When the thread ends if no sleep comes before that.
+    /// When the thread ends, unless a sleep is registered before.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread stays without a sleep: starting one takes longer than a short sleep.
+/// How long the thread stays without a sleep. Starting a thread takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What the thread does next.
+/// The next action of the thread.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -53,24 +53,24 @@ enum Next {
     End,
 }
 
-/// What a new sleep asks of the thread.
+/// How a new sleep affects the thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
-    /// There is none yet.
+    /// The thread must be started.
     Start,
-    /// It waits for a later sleep.
+    /// The thread waits for a later deadline and must be notified.
     Notify,
     LooksInTime,
 }
 
 impl Schedule {
-    /// Returns a number for a new sleep.
+    /// Returns the ID of a new sleep.
     fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
-    /// Registers the waker of a sleep, and returns the one that it replaces.
+    /// Registers the waker of a sleep. Returns the waker that it replaces.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -88,7 +88,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // Until it looks again, a new sleep need not notify it.
+                // Until the next check, new sleeps need not notify the thread.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -130,7 +130,7 @@ impl Shared {
             match schedule.next(StdClock.now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // The panic hook has reported it, and nobody waits for this thread.
+                    // The panic hook has reported it, and no thread joins this one.
                     drop(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }
@@ -164,7 +164,7 @@ impl Future for ThreadSleep {
         if self.deadline <= now {
             return Poll::Ready(());
         }
-        // A waker is cloned and dropped without the lock: that is an executor's code.
+        // Clone and drop wakers outside the lock, because this runs code of the executor.
         let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut schedule = shared.lock();
@@ -199,7 +199,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A schedule whose thread is up and has looked at `start`.
+    /// Returns a schedule whose thread is running and has checked it at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_after_a_pause_without_sleeps() {
+    fn thread_ends_after_a_pause_without_sleeps() {
         let start = Instant::now();
         let mut schedule = running(start);
         schedule.remove(start + 5 * SECOND, 1);
         assert!(matches!(schedule.next(start), Next::Wait(time) if time == LINGER));
         schedule.insert(start + 20 * SECOND, 2, Waker::noop().clone());
-        assert!(matches!(schedule.next(start + LINGER), Next::Wait(time) if time == 10 * SECOND), "a sleep came");
+        assert!(matches!(schedule.next(start + LINGER), Next::Wait(time) if time == 10 * SECOND), "a sleep was added");
         schedule.remove(start + 20 * SECOND, 2);
         assert!(matches!(schedule.next(start + 15 * SECOND), Next::Wait(time) if time == LINGER));
         assert!(matches!(schedule.next(start + 25 * SECOND), Next::End));

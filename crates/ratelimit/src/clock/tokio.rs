@@ -9,7 +9,7 @@ use tokio::task::coop::poll_proceed;
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock: the timer of the runtime it is used in, and its paused time in tests.
+/// tokio's clock. It uses the timer of the current runtime, and its paused time in tests.
 ///
 /// [`Timer::sleep_until`] panics outside a tokio runtime with its time driver enabled, as [`tokio::time::sleep`] does.
 ///
@@ -21,7 +21,7 @@ use super::{Clock, Sleep, Timer};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), pintle_ratelimit::ThrottleError> {
 /// let throttle = Throttle::new(100.0, 1, TokioClock);
-/// throttle.accept().await?; // at once
+/// throttle.accept().await?; // immediately
 /// throttle.accept().await?; // 10 ms later
 /// # Ok(())
 /// # }
@@ -45,13 +45,13 @@ impl Timer for TokioClock {
         Some(Arc::new(RuntimeClock(runtime)))
     }
 
-    /// Takes part in tokio's cooperative budget.
+    /// Consumes tokio's cooperative budget.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         Some(poll_proceed(cx).map(|granted| granted.made_progress()))
     }
 }
 
-/// [`TokioClock`] inside of one runtime, for use on any thread.
+/// [`TokioClock`] with a fixed runtime, for use on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

@@ -1,4 +1,4 @@
-//! Limiters that are made of others, or of a bucket.
+//! Limiters that combine other limiters, or use a bucket.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::TokenBucket;
 
-/// One bucket for all items: each try reserves a token, and waits until the bucket has earned it.
+/// A limiter with one bucket for all items. Each attempt reserves a token and waits until the bucket has earned it.
 ///
-/// Reservations are never given back, so a backlog makes the waits grow without bound. To cap the rate of a work queue,
-/// its limit at hand-out is the better tool.
+/// Reservations are never returned, so a backlog makes the waits grow without bound. To cap the rate of a work queue, use its dequeue limit
+/// instead.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     bucket: TokenBucket,
 }
 
 impl BucketRateLimiter {
-    /// Reserves from `bucket`.
+    /// Creates a limiter that reserves tokens from `bucket`.
     pub fn new(bucket: TokenBucket) -> Self {
         Self { bucket }
     }
@@ -36,7 +36,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// The longest delay of several limiters. All are charged.
+/// A limiter that returns the longest delay of several limiters. It charges all of them.
 ///
 /// # Examples
 ///
@@ -58,7 +58,7 @@ pub struct MaxOfRateLimiter<K: ?Sized> {
 }
 
 impl<K: ?Sized> MaxOfRateLimiter<K> {
-    /// The longest delay of `limiters`, or none if there are none.
+    /// Creates a limiter from `limiters`. Without limiters, the delay is zero.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -92,7 +92,7 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Caps another limiter's delay at `max`. The other limiter is charged as usual.
+/// A limiter that caps another limiter's delay at `max`. It charges the other limiter as usual.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -100,7 +100,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Caps the delays of `limiter` at `max`.
+    /// Creates a limiter that caps the delays of `limiter` at `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

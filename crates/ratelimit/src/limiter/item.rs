@@ -33,7 +33,7 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// Sweep when the map is about to grow beyond this.
+    /// The number of items at which the next insert sweeps the map first.
     sweep_at: usize,
 }
 
@@ -50,7 +50,7 @@ pub enum KeepFailures {
 struct Item<K> {
     key: K,
     failures: u32,
-    /// When the failures are too old to count; absent if never.
+    /// When the failures expire. `None` if never.
     expires: Option<Instant>,
 }
 

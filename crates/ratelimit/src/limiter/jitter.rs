@@ -1,4 +1,4 @@
-//! A limiter's delays, spread by chance.
+//! A limiter with random delays.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use super::RateLimiter;
 use crate::Jitter;
 use crate::jitter::scale;
 
-/// Takes a random part off another limiter's delays, so that items which failed together do not come back together.
+/// Subtracts a random part from another limiter's delays, so that items that failed together are not retried together.
 ///
-/// A delay `d` becomes a uniform one in `[d * (1 - fraction), d]`. Taking away, rather than adding, keeps the limiter's cap
-/// a cap and spreads the items that have reached it too.
+/// A delay `d` becomes uniformly distributed in `[d * (1 - fraction), d]`. Because jitter is subtracted, the limiter's cap still holds, and
+/// items that have reached the cap are spread, too.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ pub struct WithJitterRateLimiter<L> {
 }
 
 impl<L> WithJitterRateLimiter<L> {
-    /// Takes up to `fraction` off the delays of `limiter`: 1 is "full jitter", 0.5 "equal jitter". Values outside `0..=1`,
-    /// and those that are no number, count as the nearer end. Equal seeds give equal delays.
+    /// Subtracts up to `fraction` from the delays of `limiter`: 1 is "full jitter", 0.5 "equal jitter". Values outside of `0..=1` are
+    /// clamped, and NaN counts as 0. Equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

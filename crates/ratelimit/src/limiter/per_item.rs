@@ -1,13 +1,13 @@
-//! Limiters that go by the failures of one item.
+//! Limiters that depend on the failures of one item.
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// Doubles the delay with each failure: `base * 2^failures`, at most `max`.
+/// A limiter that doubles the delay with each failure: `base * 2^failures`, at most `max`.
 ///
-/// The default is controller-runtime's, 5 ms to 1000 s. The arithmetic is on whole nanoseconds and saturates: any number
-/// of failures is safe, and a `base` of zero always gives zero.
+/// The default is controller-runtime's, 5 ms to 1000 s. The integer arithmetic saturates, so any number of failures is safe. A zero `base`
+/// always produces a zero delay.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct ExponentialFailureRateLimiter {
 }
 
 impl ExponentialFailureRateLimiter {
-    /// Delays from `base` to `max`. If `max` is the smaller, every delay is `max`.
+    /// Creates a limiter with delays from `base` to `max`. If `max` is less than `base`, every delay is `max`.
     pub const fn new(base: Duration, max: Duration) -> Self {
         Self { base, max }
     }
@@ -45,7 +45,7 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
     }
 }
 
-/// A few fast tries, then slow ones.
+/// A limiter with a few fast attempts, followed by slow ones.
 ///
 /// # Examples
 ///
@@ -66,7 +66,7 @@ pub struct FastSlowRateLimiter {
 }
 
 impl FastSlowRateLimiter {
-    /// The first `max_fast_attempts` tries wait for `fast`, all later ones for `slow`.
+    /// Creates a limiter. The first `max_fast_attempts` attempts wait for `fast`, all later ones for `slow`.
     pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts }
     }
@@ -78,11 +78,11 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
     }
 }
 
-/// `base * 2^doublings`, at most `max`.
+/// Returns `base * 2^doublings`, at most `max`.
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // 2^32 nanoseconds are 4.3 s only, so go on by steps; a base of zero never grows.
+        // The factor does not fit into 32 bits, or the product overflows. A zero base never grows.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
@@ -90,7 +90,7 @@ pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Dura
 
 #[cold]
 fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
-    // 94 doublings take 1 ns beyond the longest Duration, which is below 2^94 ns.
+    // 94 doublings of 1 ns exceed the longest `Duration`, which is below 2^94 ns.
     let nanos = base.as_nanos();
     if doublings >= 94 || nanos.leading_zeros() <= doublings {
         return max;
@@ -108,7 +108,7 @@ fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// The same by repeated addition.
+    /// Computes the same by repeated addition.
     fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
         let mut delay = base;
         for _ in 0..doublings {

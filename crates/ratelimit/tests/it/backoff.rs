@@ -1,4 +1,4 @@
-//! client-go's tests of `wait.Backoff` (M11), and what it has no tests of.
+//! client-go's tests of `wait.Backoff` (M11), and further cases.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 
 use crate::{MS, SECOND};
 
-/// A second, doubling, without chance.
+/// One second, doubling, without jitter.
 fn plain() -> BackoffConfig {
     BackoffConfig { base: SECOND, jitter: 0.0, ..BackoffConfig::default() }
 }
@@ -32,12 +32,12 @@ fn m11_step() {
 }
 
 #[test]
-fn after_its_steps_a_delay_grows_no_more() {
+fn delay_stays_constant_after_its_steps() {
     assert_eq!(delays(BackoffConfig { steps: 2, ..plain() }), [1, 2, 4, 4, 4].map(Duration::from_secs));
 }
 
 #[test]
-fn the_defaults_are_the_reflectors_of_client_go() {
+fn defaults_match_client_go_reflector() {
     let expected = [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000].map(Duration::from_millis);
     assert_eq!(delays(BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }), expected);
     let by_chance: [Duration; 8] = delays(BackoffConfig::default());
@@ -47,7 +47,7 @@ fn the_defaults_are_the_reflectors_of_client_go() {
 }
 
 #[test]
-fn a_reset_begins_again_with_all_steps() {
+fn reset_restores_all_steps() {
     let mut backoff = Backoff::new(BackoffConfig { steps: 2, ..plain() }, 42);
     for _ in 0..2 {
         assert_eq!([(); 4].map(|()| backoff.next(None)), [1, 2, 4, 4].map(Duration::from_secs));
@@ -59,7 +59,7 @@ fn a_reset_begins_again_with_all_steps() {
 fn retry_after_is_a_capped_lower_bound() {
     let mut backoff = Backoff::new(plain(), 42);
     assert_eq!(backoff.next(Some(7 * SECOND)), 7 * SECOND);
-    assert_eq!(backoff.next(Some(MS)), 2 * SECOND, "the delays go on as if nothing was asked");
+    assert_eq!(backoff.next(Some(MS)), 2 * SECOND, "a Retry-After does not affect later delays");
     assert_eq!(backoff.next(Some(Duration::MAX)), 600 * SECOND);
     assert_eq!(backoff.next(None), 8 * SECOND);
 }
@@ -75,7 +75,7 @@ fn equal_seeds_give_equal_delays() {
 }
 
 #[test]
-fn no_setting_overflows() {
+fn no_configuration_overflows() {
     let huge = [Duration::ZERO, SECOND, Duration::MAX];
     let odd = [f64::NEG_INFINITY, -1.0, 0.0, 1.0, f64::MAX, f64::INFINITY, f64::NAN];
     for (base, cap) in huge.into_iter().flat_map(|base| huge.map(|cap| (base, cap))) {

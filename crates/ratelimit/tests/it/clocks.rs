@@ -1,4 +1,4 @@
-//! What timers promise, and what a panicking waker must not break.
+//! The contract of timers, and panicking wakers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// A test that takes longer than this hangs.
+/// The time limit of a test that would otherwise hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Reports each call.
+/// A waker that reports each call.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -61,7 +61,7 @@ fn poll(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
-/// Polls a short sleep until its timer has ended it.
+/// Polls a short sleep until it ends.
 fn sleeps(timer: &impl Timer) {
     let (waker, rings) = bell();
     let mut sleep = timer.sleep_until(timer.now() + MS);
@@ -75,7 +75,7 @@ fn std_clock_and_thread_timer_wake_any_executor() {
     sleeps(&StdClock);
     sleeps(&Arc::new(StdClock));
     sleeps(&ThreadTimer::default());
-    assert!(StdClock.detached().is_none(), "it works on any thread by itself");
+    assert!(StdClock.detached().is_none(), "the clock itself works on any thread");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn short_sleep_ends_before_an_earlier_long_sleep() {
 }
 
 #[test]
-fn a_dropped_sleep_lets_its_waker_go() {
+fn dropped_sleep_drops_its_waker() {
     let (timer, wakes) = (ThreadTimer::default(), Arc::new(Wakes::default()));
     let mut sleep = timer.sleep_until(timer.now() + 3600 * SECOND);
     assert!(poll(&mut sleep, &Waker::from(Arc::clone(&wakes))).is_pending());
@@ -137,19 +137,19 @@ fn stop_wakes_all_waiters_when_one_waker_panics() {
 fn stop_ends_the_wait_of_a_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
     assert!(throttle.try_accept());
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     thread::spawn({
         let throttle = throttle.clone();
-        move || tell.send(throttle.blocking_accept())
+        move || sender.send(throttle.blocking_accept())
     });
     while !format!("{throttle:?}").contains("waiting: 1") {
         thread::yield_now();
     }
     throttle.stop();
-    assert_eq!(told.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
+    assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// The waiter is dropped by a panic, and the waker of the next one panics too.
+/// A panic drops the waiter, and the waker of the next waiter panics, too.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -171,9 +171,9 @@ mod on_tokio {
     use super::*;
 
     #[test]
-    fn a_detached_tokio_timer_works_on_any_thread() {
+    fn detached_tokio_timer_works_on_any_thread() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-        assert!(TokioClock.detached().is_none(), "there is no runtime here");
+        assert!(TokioClock.detached().is_none(), "no runtime is current");
         let timer = runtime.block_on(async { TokioClock.detached().unwrap() });
         thread::spawn(move || sleeps(&timer)).join().unwrap();
     }
@@ -191,6 +191,6 @@ mod on_tokio {
             runs += 1;
             tokio::task::yield_now().await;
         }
-        assert!(runs >= 100, "{runs} runs beside 12,800 tokens");
+        assert!(runs >= 100, "{runs} runs during 12,800 tokens");
     }
 }

@@ -1,4 +1,4 @@
-//! client-go's tests of its limiters: L1 to L5.
+//! client-go's tests of its limiters, L1 to L5.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// "one" five times, "two" twice, then "one" is forgotten and fails once more.
+/// "one" fails five times and "two" twice. Then "one" is forgotten and fails once more.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -43,7 +43,7 @@ fn l2_item_exponential_overflow() {
     assert_eq!(nth(MS, 1000 * SECOND, 1001), Some(1000 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 3), Some(240 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 1001), Some(3_600_000 * SECOND));
-    // Where floating point fails: a product of exactly 2^63 ns, and nothing times infinity.
+    // Cases in which floating point fails: a product of exactly 2^63 ns, and zero times infinity.
     let huge = Duration::from_nanos(i64::MAX as u64);
     assert_eq!(nth(Duration::from_nanos(1 << 20), huge, 44), Some(huge));
     assert_eq!(nth(Duration::ZERO, SECOND, 2000), Some(Duration::ZERO));
@@ -56,7 +56,7 @@ fn l3_item_fast_slow() {
 }
 
 #[test]
-fn l3_no_fast_attempts_are_slow_from_the_start() {
+fn l3_without_fast_attempts_all_are_slow() {
     let (mut limiter, now) = remember(FastSlowRateLimiter::new(5 * MS, 10 * SECOND, 0));
     assert_eq!(limiter.when(&"one", now), 10 * SECOND);
 }
@@ -71,12 +71,12 @@ fn l4_max_of() {
 }
 
 #[test]
-fn l4_max_of_nothing_is_nothing() {
+fn l4_max_of_no_limiters_is_zero() {
     let (mut limiter, now) = remember(MaxOfRateLimiter::<&'static str>::new(Vec::new()));
     assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
 }
 
-/// Says 5 ms a hundred times, then 1000 s.
+/// A limiter that returns 5 ms a hundred times, and then 1000 s.
 struct Stepped(u32);
 
 impl RateLimiter<&'static str> for Stepped {
@@ -105,18 +105,18 @@ fn default_controller_limiter_uses_the_longer_delay() {
     let now = ManualClock::new().now();
     let mut limiter = ItemRateLimiter::new(default_controller_rate_limiter(), KeepFailures::UntilForgotten);
     for item in 0..100 {
-        assert_eq!(limiter.when(&item, now), 5 * MS, "the burst of the bucket covers it");
+        assert_eq!(limiter.when(&item, now), 5 * MS, "within the burst of the bucket");
     }
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // 18 delays below the cap, and the 19th failure reaches it.
+    // 18 delays are below the cap, and the 19th failure reaches it.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }
 
 #[test]
-fn a_bucket_counts_no_requeues_and_keeps_no_item() {
+fn bucket_limiter_stores_no_items() {
     let now = ManualClock::new().now();
     let bucket = BucketRateLimiter::new(TokenBucket::new(1.0, 1, now));
     let mut limiter = ItemRateLimiter::new(bucket, KeepFailures::UntilForgotten);
@@ -124,7 +124,7 @@ fn a_bucket_counts_no_requeues_and_keeps_no_item() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
-/// A limiter that remembers its items until it is told to forget them.
+/// A limiter that stores its items until `forget` is called.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -140,7 +140,7 @@ impl RateLimiter<u32> for Remembers {
 }
 
 #[test]
-fn the_limiter_forgets_items_whose_failures_expire() {
+fn forget_is_called_for_expired_items() {
     let (clock, inner) = (ManualClock::new(), Remembers::default());
     let mut limiter = ItemRateLimiter::new(inner.clone(), KeepFailures::For(SECOND));
     for item in 0..1000 {
@@ -153,7 +153,7 @@ fn the_limiter_forgets_items_whose_failures_expire() {
 }
 
 #[test]
-fn a_bucket_is_full_at_its_first_use() {
+fn bucket_is_full_at_its_first_use() {
     let start = ManualClock::new().now();
     let mut bucket = TokenBucket::full(1.0, 2);
     let late = start + 3600 * SECOND;
@@ -176,7 +176,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // Counted from the end of the delay.
+    // The time counts from the end of the delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);
@@ -184,5 +184,5 @@ fn failures_expire_after_their_time() {
     for item in 1000..3000 {
         limiter.when(&item, clock.now());
     }
-    assert!(limiter.len() <= 2048, "expired items make room: {}", limiter.len());
+    assert!(limiter.len() <= 2048, "expired items are removed: {}", limiter.len());
 }

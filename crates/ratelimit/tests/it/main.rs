@@ -1,4 +1,4 @@
-//! What the crate promises, in virtual time. The tests of client-go's own tables bear their numbers there.
+//! Tests in virtual time. client-go's cases are named as in ROWS.md.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! client-go's tests of its token bucket: T1 to T8, in virtual time.
+//! client-go's tests of its token bucket, T1 to T8, in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn t1_multithreaded_throttling() {
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..10).map(|_| scope.spawn(|| (0..10).for_each(|_| throttle.blocking_accept().unwrap()))).collect();
-        // Each waits in a thread of its own, and the time goes on once somebody has to be woken by it.
+        // Each thread waits. The clock advances to the next deadline.
         while threads.iter().any(|thread| !thread.is_finished()) {
             if let Some(until) = clock.next_deadline() {
                 clock.advance(until - clock.now());
@@ -38,7 +38,7 @@ fn t1_multithreaded_throttling() {
         }
     });
     let took = clock.now() - start;
-    assert!(took >= 100 * MS, "100 tokens at 1000 a second: {took:?}");
+    assert!(took >= 100 * MS, "100 tokens at 1000 per second: {took:?}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 at once, 11 at 10 a second.
+    // 5 immediately, and 11 at 10 per second.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 
@@ -79,7 +79,7 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike Go's, a wait that can never end is an error at once. So it takes a slow limiter to see `stop` end a wait.
+/// Unlike in client-go, a wait that can never end fails immediately. So the test uses a slow limiter to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -102,9 +102,9 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // At once: the clock stands still.
+    // Fails immediately: the clock stands still.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
-        panic!("the next one is far away")
+        panic!("the next token is far away")
     };
     assert_eq!(wait.as_secs_f64().round(), 10_000.0);
 }
@@ -126,7 +126,7 @@ fn waiters_are_served_in_order_of_arrival() {
     let mut second = pin!(throttle.accept());
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
     clock.advance(SECOND);
-    assert!(poll(&mut second).is_pending(), "it is the other's turn");
+    assert!(poll(&mut second).is_pending(), "the first waiter is next");
     assert!(!throttle.try_accept());
     assert!(poll(&mut first).is_ready());
     clock.advance(SECOND);
@@ -134,7 +134,7 @@ fn waiters_are_served_in_order_of_arrival() {
 }
 
 #[test]
-fn a_cancelled_wait_leaves_no_debt() {
+fn cancelled_wait_leaves_no_debt() {
     let (throttle, clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
     for _ in 0..100 {
@@ -145,7 +145,7 @@ fn a_cancelled_wait_leaves_no_debt() {
     assert!(throttle.try_accept());
 }
 
-/// Counts how often it is called.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Calls(AtomicUsize);
 
@@ -168,17 +168,17 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
         waiters.iter().map(|(_, calls)| calls.0.load(Ordering::Relaxed)).collect()
     };
     drop(waiters.remove(5));
-    assert_eq!(called(&waiters), [0; 9], "there is nothing to do for anybody");
+    assert_eq!(called(&waiters), [0; 9], "no waiter has to be woken");
     drop(waiters.remove(0));
     assert_eq!(called(&waiters), [1, 0, 0, 0, 0, 0, 0, 0]);
     assert!(poll(&mut waiters[0].0.as_mut()).is_pending());
     clock.advance(SECOND);
-    assert!(poll(&mut waiters[0].0.as_mut()).is_ready(), "it has moved up");
+    assert!(poll(&mut waiters[0].0.as_mut()).is_ready(), "it has moved to the front");
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
-fn a_wait_counts_those_before_it() {
+fn wait_includes_earlier_waiters() {
     let (throttle, _clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
     let mut first = pin!(throttle.accept());
@@ -186,7 +186,7 @@ fn a_wait_counts_those_before_it() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task may hold a wait that it has no time for, such as the other branch of its `select!`.
+/// A task may hold a wait that it does not poll, for example while another branch of its `select!` runs.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -196,30 +196,30 @@ fn unpolled_waiter_does_not_delay_others() {
     let mut third = pin!(throttle.accept());
     assert!(poll(&mut neglected).is_pending() && poll(&mut second).is_pending() && poll(&mut third).is_pending());
     clock.advance(SECOND);
-    assert!(poll(&mut second).is_pending(), "the token is kept for the first");
+    assert!(poll(&mut second).is_pending(), "the token is reserved for the first waiter");
     clock.advance(SECOND);
     assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
     assert!(poll(&mut third).is_pending());
     clock.advance(SECOND);
     assert_eq!(poll(&mut third), Poll::Ready(Ok(())));
     assert_eq!(poll(&mut neglected), Poll::Ready(Ok(())));
-    assert!(!throttle.try_accept(), "three were earned and three were given");
+    assert!(!throttle.try_accept(), "three tokens were earned and taken");
 }
 
 #[test]
-fn a_wait_whose_turn_and_deadline_come_together_ends() {
+fn wait_succeeds_at_its_exact_deadline() {
     let (throttle, clock) = throttle(1.0, 2);
     assert!(throttle.try_accept() && throttle.try_accept());
     let mut first = pin!(throttle.accept());
     let mut second = pin!(throttle.wait(2 * SECOND));
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
     clock.advance(2 * SECOND);
-    assert_eq!(poll(&mut second), Poll::Ready(Ok(())), "there is one for each of them");
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(())), "there is a token for each waiter");
     assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
 }
 
 #[test]
-fn odd_rates_mean_what_they_say() {
+fn special_rates_behave_as_documented() {
     let clock = ManualClock::new();
     let accepts = |qps: f64, burst| {
         let mut bucket = TokenBucket::new(qps, burst, clock.now());
@@ -232,9 +232,9 @@ fn odd_rates_mean_what_they_say() {
 }
 
 proptest! {
-    /// However it is asked, a bucket gives at most its burst and what it earned, and no wait it tells is too short.
+    /// For any calls, a bucket provides at most its burst plus the earned tokens, and no returned wait is too short.
     #[test]
-    fn a_bucket_never_gives_more_than_it_earned(
+    fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
         burst in 1u32..50,
         steps in proptest::collection::vec((0u64..10_000_000_000, 1usize..20), 1..50),
@@ -242,10 +242,10 @@ proptest! {
         let clock = ManualClock::new();
         let mut bucket = TokenBucket::new(qps, burst, clock.now());
         let (mut given, mut elapsed) = (0f64, 0f64);
-        for (nanos, asks) in steps {
+        for (nanos, attempts) in steps {
             clock.advance(Duration::from_nanos(nanos));
             elapsed += nanos as f64 / 1e9;
-            given += (0..asks).filter(|_| bucket.try_accept(clock.now())).count() as f64;
+            given += (0..attempts).filter(|_| bucket.try_accept(clock.now())).count() as f64;
             prop_assert!(given <= (f64::from(burst) + elapsed * qps) * (1.0 + 1e-9) + 1e-6);
             let wait = bucket.wait_for_one(clock.now());
             clock.advance(wait);
@@ -255,18 +255,18 @@ proptest! {
         }
     }
 
-    /// Whoever comes, is polled late or goes away: nobody gets what was not earned, and nothing that was earned is lost.
+    /// For any arrivals, late polls and cancellations, no waiter gets an unearned token, and no earned token is lost.
     #[test]
-    fn a_throttle_gives_what_it_earned_and_keeps_no_debt(
+    fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,
-        deeds in proptest::collection::vec((0u8..8, any::<prop::sample::Index>(), 0u64..2500), 1..120),
+        actions in proptest::collection::vec((0u8..8, any::<prop::sample::Index>(), 0u64..2500), 1..120),
     ) {
         let (throttle, clock) = throttle(1.0, burst);
         let start = clock.now();
         let mut waiters: Vec<(Duration, Pin<Box<Accept<'_, ManualClock>>>)> = Vec::new();
         let mut given = 0;
-        for (deed, which, millis) in deeds {
-            match deed {
+        for (action, which, millis) in actions {
+            match action {
                 0..=2 => {
                     let mut waiter = Box::pin(throttle.accept());
                     match poll(&mut waiter.as_mut()) {
@@ -276,9 +276,9 @@ proptest! {
                         }
                         Poll::Pending => {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
-                                panic!("a token beside one who waits")
+                                panic!("a token was taken while another waiter waits")
                             };
-                            // The next one to come has its turn a second after this one, at the latest.
+                            // The next waiter is served at most a second after this one.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }
                     }
@@ -290,7 +290,7 @@ proptest! {
                         given += 1;
                         drop(waiters.remove(at));
                     } else {
-                        prop_assert!(clock.now() - start < *latest, "its turn had come at {latest:?}");
+                        prop_assert!(clock.now() - start < *latest, "the waiter should have been served at {latest:?}");
                     }
                 }
                 5 if !waiters.is_empty() => drop(waiters.remove(which.index(waiters.len()))),
@@ -301,8 +301,8 @@ proptest! {
         }
         let ahead = waiters.len();
         waiters.clear();
-        let ask = |_| throttle.blocking_wait(Duration::ZERO);
-        let Err(ThrottleError::TooLong { wait }) = (0..=burst).try_for_each(ask) else { panic!("more than the burst") };
-        prop_assert!(wait <= SECOND, "{wait:?} after {ahead} went away");
+        let wait = |_| throttle.blocking_wait(Duration::ZERO);
+        let Err(ThrottleError::TooLong { wait }) = (0..=burst).try_for_each(wait) else { panic!("more tokens than the burst") };
+        prop_assert!(wait <= SECOND, "{wait:?} after {ahead} waiters were cancelled");
     }
 }

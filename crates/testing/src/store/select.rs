@@ -82,7 +82,7 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns a field for comparison: strings as they are, other values as JSON, and missing ones as the zero value of
+/// Returns a field for comparison: strings unchanged, other values as JSON, and missing fields as the zero value of
 /// their type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };

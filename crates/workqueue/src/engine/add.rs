@@ -1,8 +1,8 @@
-//! What puts keys in, and the delays that it sets.
+//! Adding keys and setting delays.
 
 use std::time::Duration;
 
-use super::handout::TakeOff;
+use super::handout::UndoAdd;
 use super::record::{NEVER, Record, State};
 use super::{Added, DelayKind, Engine, Now, queued};
 use crate::config::DelayPolicy;
@@ -10,10 +10,10 @@ use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 use crate::panic::catch;
 
-/// A key that is added is in an `Option` of the caller's. What is not needed, or what a panic leaves, stays there, to be dropped without
-/// the lock.
+// Callers pass a key to add in an `Option`. A key that is not stored, or that remains after a panic, stays in the `Option`, and the caller
+// drops it outside the lock.
 impl<K: Eq> Engine<K> {
-    /// Adds `key` now.
+    /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
             return self.refuse();
@@ -22,8 +22,8 @@ impl<K: Eq> Engine<K> {
         self.add_ticket(ticket, priority, now)
     }
 
-    /// Takes a step that was left in the inbox.
-    pub(crate) fn take_late(&mut self, late: Late<K>, now: &Now<'_>) {
+    /// Applies an operation from the inbox.
+    pub(crate) fn apply_late(&mut self, late: Late<K>, now: &Now<'_>) {
         let made = late.at.map(|at| now.at(at));
         let now = made.as_ref().unwrap_or(now);
         let mut unused = None;
@@ -42,7 +42,7 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// Adds `key` after a time. Of several delays the one that ends first counts.
+    /// Adds `key` after a delay. If a delay is already pending, the earlier deadline applies.
     pub(crate) fn add_after(
         &mut self,
         hash: u32,
@@ -58,7 +58,7 @@ impl<K: Eq> Engine<K> {
         self.add_ticket_after(ticket, after, priority, now)
     }
 
-    /// Sets the delay of `key`, whether there is one already or not.
+    /// Sets the delay of `key`, whether or not a delay is pending.
     pub(crate) fn replace_after(
         &mut self,
         hash: u32,
@@ -84,7 +84,7 @@ impl<K: Eq> Engine<K> {
         Added::Scheduled
     }
 
-    /// Has a pending delay of `key` end no earlier than `after` from now. Says whether that changed anything.
+    /// Extends a pending delay of `key` so that it ends no earlier than `after` from now. Returns whether the deadline changed.
     pub(crate) fn postpone(&mut self, hash: u32, key: &K, after: Duration, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let Record { state, kind, deadline: current, .. } = self.table[ticket];
@@ -96,10 +96,10 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// The record of `key`, as it is now.
+    /// Returns the ticket of `key` after processing its timer, or `None` if the key has no record that is still needed.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
-        self.ripen(ticket, now);
+        self.fire_if_due(ticket, now);
         let record = &self.table[ticket];
         if record.state.is_idle() && record.failures == 0 {
             self.remove(ticket);
@@ -108,13 +108,13 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// The record of `key`, a new idle one if there is none, which takes the key.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle one, which takes the key out of the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
         match key {
             None => self.counts.idle += 1,
-            Some(_) => self.ripen(ticket, now),
+            Some(_) => self.fire_if_due(ticket, now),
         }
         ticket
     }
@@ -175,13 +175,14 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// What a pending delay is for once another joins it: a retry remains one, so that [`DelayPolicy::Respect`] holds for it.
+    /// Returns the kind of a pending delay after another delay is merged into it. A retry stays a retry, so that [`DelayPolicy::Respect`]
+    /// still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Whether asking for this delay has any effect on when the key is handed out.
+    /// Returns whether this delay would change when the key is dequeued.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {
@@ -190,7 +191,7 @@ impl<K> Engine<K> {
         !(record.state.has(State::DIRTY) && self.policy(kind) == DelayPolicy::Absorb)
     }
 
-    /// The key has work to do.
+    /// Marks the key as dirty, and queues it unless it is in flight.
     pub(super) fn make_dirty(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) -> Added {
         let record = &mut self.table[ticket];
         if record.state.has(State::DIRTY) {
@@ -215,18 +216,19 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Gives the order a key that is dirty and not running. If the order panics, the key is not dirty any more, and may be gone.
+    /// Pushes a dirty key that is not in flight to the order. If the order panics, the key is no longer dirty, and its record may be
+    /// removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
-        let unless_placed = TakeOff { engine: self, ticket, now };
-        let Engine { table, order, timed, .. } = &mut *unless_placed.engine;
+        let undo_on_panic = UndoAdd { engine: self, ticket, now };
+        let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;
         let place = order.push(queued(ticket, &table[ticket], *timed, now));
-        std::mem::forget(unless_placed);
+        std::mem::forget(undo_on_panic);
         self.table[ticket].place = place;
         self.counts.queued += 1;
         self.is_withheld = false;
     }
 
-    /// One more add of a key that is dirty or waiting.
+    /// Handles another add of a key that is dirty or delayed: its priority can rise.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

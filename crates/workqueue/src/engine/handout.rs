@@ -1,4 +1,4 @@
-//! What takes keys out: hand-out, done, and the taking back.
+//! Dequeuing a key, marking it as done, and undoing an add.
 
 use super::record::State;
 use super::{Engine, Now, queued};
@@ -6,7 +6,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 use crate::shutdown::ShutdownMode;
 
-/// A key that is handed out.
+/// A key that was dequeued.
 pub(crate) struct Handout<K> {
     pub(crate) ticket: Ticket,
     pub(crate) key: K,
@@ -14,7 +14,7 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Hands out the next key, if there is one and the limit allows it.
+    /// Dequeues the next key, if one is queued and the dequeue limit allows it.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -31,11 +31,11 @@ impl<K: Clone> Engine<K> {
         if let Some(limit) = &mut self.dequeue_limit {
             limit.try_accept(now.instant());
         }
-        assert!(self.table[ticket].state.is_queued(), "the order has handed out what is not queued");
+        assert!(self.table[ticket].state.is_queued(), "the order returned a ticket that is not queued");
         self.counts.queued -= 1;
-        let unless_copied = TakeOff { engine: self, ticket, now };
-        let key = unless_copied.engine.table[ticket].key().clone();
-        std::mem::forget(unless_copied);
+        let undo_on_panic = UndoAdd { engine: self, ticket, now };
+        let key = undo_on_panic.engine.table[ticket].key().clone();
+        std::mem::forget(undo_on_panic);
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
         record.state.set(State::RUNNING);
@@ -46,24 +46,24 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// Has a key that the order has lost queued no more, when it is dropped.
-pub(super) struct TakeOff<'a, 'b, K> {
+/// On drop, marks a key that is no longer in the order as not dirty. Used if user code panics.
+pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
     pub(super) now: &'a Now<'b>,
 }
 
-impl<K> Drop for TakeOff<'_, '_, K> {
+impl<K> Drop for UndoAdd<'_, '_, K> {
     #[cold]
     fn drop(&mut self) {
         let Self { engine, ticket, now } = self;
-        engine.no_longer_dirty(*ticket, now);
+        engine.undo_add(*ticket, now);
     }
 }
 
 impl<K> Engine<K> {
-    /// What an add did is taken back. The record may be gone by that.
-    fn no_longer_dirty(&mut self, ticket: Ticket, now: &Now<'_>) {
+    /// Undoes an add. This can remove the record.
+    fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
         let (priority, idle) = (record.priority, record.state.is_idle());
@@ -74,10 +74,10 @@ impl<K> Engine<K> {
         }
     }
 
-    /// A key is done with.
+    /// Marks a key as done.
     pub(crate) fn done(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
-        debug_assert!(record.state.has(State::RUNNING), "a guard is done once");
+        debug_assert!(record.state.has(State::RUNNING), "a key in flight is marked as done only once");
         record.state.clear(State::RUNNING);
         let (dirty, idle) = (record.state.has(State::DIRTY), record.state.is_idle());
         self.counts.in_flight -= 1;
@@ -85,7 +85,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Another panic may be under way, as it is when a worker panics.
+            // The thread may already be unwinding, because a worker panicked.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
@@ -97,7 +97,7 @@ impl<K> Engine<K> {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Takes back a pending delay. Says when it would have ended.
+    /// Cancels a pending delay and returns its deadline.
     pub(crate) fn cancel(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<u64> {
         let ticket = self.find(hash, key, now)?;
         let deadline = self.table[ticket].deadline;
@@ -108,7 +108,7 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Takes back an add that nobody has begun to work on. Says whether there was one.
+    /// Undoes an add of a key that no worker has dequeued since. Returns whether there was such an add.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];
@@ -123,7 +123,7 @@ impl<K: Eq> Engine<K> {
         } else {
             self.counts.dirty_in_flight -= 1;
         }
-        self.no_longer_dirty(ticket, now);
+        self.undo_add(ticket, now);
         true
     }
 }

@@ -1,15 +1,15 @@
-//! Finds the ticket of a key by its hash.
+//! A map from hashes to tickets.
 
 use hashbrown::HashTable;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size, by linear hashing: when it gets fuller it splits one segment, and never moves
-/// more than that.
+/// A hash table in segments of bounded size that grows by linear hashing: when the load is too high, it splits one segment. An insert
+/// moves the entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Never empty. Segment `i` has the hashes that end in `i`, as many bits of them as there are segments for.
+    /// Never empty. The hashes in segment `i` end with the bits of `i`, as many bits as the number of segments requires.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -21,7 +21,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// How many entries a segment has on average. Before it is split it has twice as many.
+/// The average number of entries per segment. A segment has twice as many before it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -82,7 +82,7 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Hashes of one segment end alike, and the table of a segment looks at the first and the last bits.
+/// Mixes the bits of a hash. The hashes of one segment have equal low bits, and a segment's table uses the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -103,7 +103,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The hashes of keys, from good ones to those that are all alike.
+    /// Hashes of varying quality, from well distributed (style 0) to many collisions.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
@@ -122,7 +122,7 @@ pub(super) mod tests {
             let keys = 500 + dice(&mut seed, 20_000);
             let mut inserts = 0;
             for step in 0..40_000 {
-                // It grows, shrinks, and grows again.
+                // Vary the share of removals, so that the index grows, shrinks and grows again.
                 let removes = if step / 10_000 == 2 { 3 } else { 1 };
                 let key = dice(&mut seed, keys) as u32;
                 let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));
@@ -144,7 +144,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // No more is moved by an insert than a segment has, if the hashes are any good.
+            // With a good hash, all segments stay small, so no insert moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

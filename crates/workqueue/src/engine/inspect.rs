@@ -75,8 +75,8 @@ impl<K: Clone> Engine<K> {
 }
 
 impl Counts {
-    /// How many keys have work to do that nobody is doing yet, queued or not: what the metric `depth` says, in client-go as
-    /// here.
+    /// Returns the number of dirty keys that no worker processes yet: queued keys, and keys that were added again while in flight. This is
+    /// the value of the metric `depth`, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

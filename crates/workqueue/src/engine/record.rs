@@ -1,39 +1,38 @@
-//! What the queue knows of one key.
+//! The record of one key.
 
 use super::DelayKind;
 use crate::order::Ticket;
 
-/// All that is known of one key.
+/// The state of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// `None`: the record is vacant.
+    /// `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// While [`WAITING`](State::WAITING): when the delay is over. While idle: when the failures expire. [`NEVER`] otherwise, and
-    /// if that is when. There is a timer at any other time.
+    /// If [`WAITING`](State::WAITING): the end of the delay. If idle: when the failures expire. Otherwise [`NEVER`]. The engine has a timer
+    /// for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// While queued: what the order wants to know of it again.
+    /// If queued: the place that the order returned.
     pub(super) place: u64,
-    /// The highest priority of the adds since the last hand-out.
+    /// The highest priority that the key was added with since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// Counts up to its maximum, by which every delay has long reached its own.
+    /// Saturates. At the maximum, every limiter has long reached its longest delay.
     pub(super) failures: u16,
     pub(super) state: State,
-    /// What the delay is for, while there is one.
+    /// The kind of the pending delay.
     pub(super) kind: DelayKind,
-    /// While [`LISTED`](State::LISTED): what comes after it in the list.
+    /// If [`LISTED`](State::LISTED): the next record in the list of vacant records.
     pub(super) next_vacant: Ticket,
 }
 
-/// A time that does not come: 584 years after the queue was made.
+/// A time that is never reached: 584 years after the creation of the queue.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What a key is. Any combination can be; none at all is idle, a key that is remembered for its failures only.
+/// The state flags of a key, in any combination. A key without flags is idle: the queue keeps it only for its failure count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
 impl<K> Record<K> {
-    /// An idle record.
     pub(super) fn new(hash: u32, key: Option<K>) -> Self {
         Self {
             key,
@@ -51,19 +50,19 @@ impl<K> Record<K> {
     pub(super) fn key(&self) -> &K {
         match &self.key {
             Some(key) => key,
-            None => unreachable!("no ticket of a vacant record is in use"),
+            None => unreachable!("the ticket of a vacant record was used"),
         }
     }
 }
 
 impl State {
-    /// There is work to do. Queued, unless it is also in flight.
+    /// The key needs processing. It is queued unless it is also in flight.
     pub(super) const DIRTY: Self = Self(1);
-    /// Handed out.
+    /// In flight.
     pub(super) const RUNNING: Self = Self(2);
-    /// To be added when its deadline comes.
+    /// A delay is pending.
     pub(super) const WAITING: Self = Self(4);
-    /// In the list of vacant records, whether it is vacant or not: the table's own mark.
+    /// The record is in the list of vacant records, even if it is in use again. Only the table uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_three_quarters_of_a_cache_line() {
+    fn record_has_48_bytes() {
         assert_eq!(size_of::<Record<Arc<str>>>(), 48);
     }
 }

@@ -1,4 +1,4 @@
-//! What decides how long a key waits for its next try.
+//! Rate-limited adds and failure counts.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
 use crate::order::Ticket;
 
-/// Who says that a key has failed.
+/// The origin of a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The worker that holds the key.
+    /// The worker that holds the key reported it.
     Held,
-    /// Anybody.
+    /// A rate-limited add by key.
     Added,
 }
 
-/// What the limiter says of one try.
+/// The limiter's decision for one retry.
 struct Verdict {
     deadline: u64,
     failures: u16,
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key` when the limiter says, or after `before` if that is earlier.
+    /// Adds `key` after the limiter's delay, or after `before` if that is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -35,18 +35,18 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() && self.charge == RetryAccounting::IfScheduled {
             return self.refuse();
         }
-        let Some(given) = key.as_ref() else { unreachable!("an add has a key") };
-        match self.find(hash, given, now) {
+        let Some(new) = key.as_ref() else { unreachable!("the caller passes a key") };
+        match self.find(hash, new, now) {
             Some(ticket) => self.retry(ticket, Failed::Added, before, priority, now),
             None => {
-                let verdict = self.judge(Err(given), Failed::Added, before, now);
+                let verdict = self.charge_limiter(Err(new), Failed::Added, before, now);
                 let ticket = self.entry(hash, key, now);
-                self.put_off(ticket, verdict, priority, now)
+                self.schedule_retry(ticket, verdict, priority, now)
             }
         }
     }
 
-    /// Forgets the failures of `key`.
+    /// Resets the failure count of `key`.
     pub(crate) fn forget(&mut self, hash: u32, key: &K) {
         self.limiter.forget(key);
         if let Some(ticket) = self.table.find(hash, key) {
@@ -54,14 +54,14 @@ impl<K: Eq> Engine<K> {
         }
     }
 
-    /// How many failures of `key` count now.
+    /// Returns the number of failures of `key` that have not expired.
     pub(crate) fn num_requeues(&self, hash: u32, key: &K, now: &Now<'_>) -> u32 {
         self.table.find(hash, key).map_or(0, |ticket| self.failures(ticket, now))
     }
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that has a record when the limiter says, or after `before` if that is earlier.
+    /// Adds a key that has a record after the limiter's delay, or after `before` if that is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -73,22 +73,22 @@ impl<K> Engine<K> {
         if self.mode.is_some() && self.charge == RetryAccounting::IfScheduled {
             return self.refuse();
         }
-        self.ripen(ticket, now);
-        let verdict = self.judge(Ok(ticket), failed, before, now);
-        self.put_off(ticket, verdict, priority, now)
+        self.fire_if_due(ticket, now);
+        let verdict = self.charge_limiter(Ok(ticket), failed, before, now);
+        self.schedule_retry(ticket, verdict, priority, now)
     }
 
-    /// Forgets the failures of a key that is in flight.
+    /// Resets the failure count of a key in flight.
     pub(crate) fn succeed(&mut self, ticket: Ticket) {
         self.limiter.forget(self.table[ticket].key());
         self.forget_failures(ticket);
     }
 
-    /// Adds a key that is in flight once more.
+    /// Adds a key in flight again.
     pub(crate) fn revisit(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
         match self.mode {
             None => {
-                self.ripen(ticket, now);
+                self.fire_if_due(ticket, now);
                 self.add_ticket_after(ticket, after, priority, now)
             }
             Some(_) => self.refuse(),
@@ -109,9 +109,15 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Asks the limiter, and charges it unless this failure has been counted before. It comes before any change of the record, since
-    /// the limiter is the user's.
-    fn judge(&mut self, found: Result<Ticket, &K>, failed: Failed, before: Option<Duration>, now: &Now<'_>) -> Verdict {
+    /// Gets the delay from the limiter, and charges the limiter unless the failure was already counted. Does not change the record, because
+    /// the limiter is user code and can panic.
+    fn charge_limiter(
+        &mut self,
+        found: Result<Ticket, &K>,
+        failed: Failed,
+        before: Option<Duration>,
+        now: &Now<'_>,
+    ) -> Verdict {
         let failures = found.map_or(0, |ticket| self.failures(ticket, now));
         let key = match found {
             Ok(ticket) => self.table[ticket].key(),
@@ -144,15 +150,15 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Whether a rate-limited add says what the queue does not know: no retry is pending that comes before `deadline`, and the key is not
-    /// to run anyway.
+    /// Returns whether a rate-limited add reports a new failure. It does not if a retry with an earlier deadline is pending, or if the key
+    /// will run anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;
         joins_a_reminder || self.delay_would_change(ticket, deadline, DelayKind::Retry)
     }
 
-    fn put_off(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {
+    fn schedule_retry(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {
         self.table[ticket].failures = verdict.failures;
         if self.mode.is_some() {
             self.rest(ticket, now);

@@ -7,21 +7,22 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The records, by ticket and by key. A ticket stands for one key until that is removed.
+/// The records, by ticket and by key. A ticket identifies one key until the key is removed.
 ///
-/// A record without a key is *vacant*. It stays in the index, since its key may well come back, until its room is needed.
+/// A record without a key is *vacant*. It stays in the index, because its key is likely to be added again, until the table reuses it for
+/// another key.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// Those that have been vacant for the longest time come first. One whose key has come back is in the list until it is come
-    /// across.
+    /// The list of vacant records, the longest vacant first. A record whose key was added again stays in the list until a search for a
+    /// vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// How many records whose keys have come back one insert comes across.
+/// How many listed records that are in use again one insert skips at most.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -45,17 +46,17 @@ impl<K> Table<K> {
         key
     }
 
-    /// Takes the room of a burst that is over.
+    /// Returns the whole table, to be freed outside the lock, if it is large and has no more keys.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
 
-    /// One more than the highest ticket.
+    /// Returns the highest ticket plus one.
     pub(super) fn bound(&self) -> usize {
         self.records.len()
     }
 
-    /// A record for a key that the index does not know.
+    /// Creates a record for a key that has no record, not even a vacant one.
     #[cold]
     fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {
@@ -66,7 +67,9 @@ impl<K> Table<K> {
             }
             None => {
                 let next = u32::try_from(self.records.len());
-                let ticket = Ticket(next.unwrap_or_else(|_| panic!("a queue has room for 4,294,967,296 keys")));
+                let ticket = Ticket(
+                    next.unwrap_or_else(|_| panic!("the queue is full: it can have at most 4,294,967,296 keys")),
+                );
                 self.records.push(Record::new(hash, key));
                 ticket
             }
@@ -100,7 +103,7 @@ impl<K: Eq> Table<K> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
 
-    /// The record of `key`, a new idle one if there is none, which takes the key.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle one, which takes the key out of the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>) -> Ticket {
         let mut vacant = None;
@@ -154,9 +157,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..config() })]
 
-        /// Keys come, go, and come back, thousands of them.
+        /// Thousands of keys are added, removed and added again.
         #[test]
-        fn a_ticket_stands_for_its_key_until_that_is_removed(mut seed in any::<u64>(), style in 0..4u8) {
+        fn ticket_identifies_its_key_until_removed(mut seed in any::<u64>(), style in 0..4u8) {
             let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());
             let keys = 10 + dice(&mut seed, 10_000);
             for step in 0..40_000 {
@@ -185,16 +188,16 @@ mod tests {
             there.sort_unstable();
             let mut all: Vec<u32> = expected.keys().copied().collect();
             all.sort_unstable();
-            prop_assert_eq!(there, all, "each once");
+            prop_assert_eq!(there, all, "each key has one record");
             for (key, ticket) in &expected {
                 prop_assert_eq!(table[*ticket].key, Some(*key));
             }
-            prop_assert_eq!(table.index.len(), table.bound(), "each record once, vacant or not");
+            prop_assert_eq!(table.index.len(), table.bound(), "the index has each record once, vacant or not");
         }
 
-        /// Keys of all times come, and only the last hundred are there.
+        /// Adds 10,000 different keys, of which at most 100 are present at the same time.
         #[test]
-        fn the_room_of_keys_that_are_gone_is_used_again(mut seed in any::<u64>(), style in 0..2u8) {
+        fn records_of_removed_keys_are_reused(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());
             for key in 0..10_000 {
                 there.push(table.entry(hash(key, style), &mut Some(key)));
@@ -207,7 +210,7 @@ mod tests {
             prop_assert_eq!(table.index.len(), table.bound());
             let last = there[there.len() - 1];
             let (hash, mut key) = (table[last].hash, table.remove(last));
-            prop_assert_eq!(table.entry(hash, &mut key), last, "it is still known");
+            prop_assert_eq!(table.entry(hash, &mut key), last, "the vacant record is found by its key");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! What becomes of records by itself, when its time has come.
+//! Timers: the ends of delays, and the expiry of failures.
 
 use super::record::{NEVER, State};
 use super::{Engine, Now};
 use crate::order::Ticket;
 
-/// How many timers one section under the lock fires. Each is a step in a tree and in the table.
+/// How many timers one critical section fires. Each one updates the timer tree and the table.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
-    /// Queues keys whose delay is over, in the order of the deadlines, and forgets failures that have expired: as many as one section
-    /// may. Says whether that was all there is to do by `now`.
+    /// Queues keys whose delay has ended, in the order of the deadlines, and removes expired failures, up to the limit of one critical
+    /// section. Returns true if no timer is due any more.
     ///
-    /// However late a key is queued, its age and its metrics begin with the deadline.
+    /// The age and the metrics of a key start at its deadline, even if it is queued later.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -27,9 +27,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues a key if its delay is over, and forgets its failures if they have expired: the others can wait until they are looked for,
-    /// but a step that is about this key has to see it as it is. One without failures may be left idle.
-    pub(super) fn ripen(&mut self, ticket: Ticket, now: &Now<'_>) {
+    /// Queues the key if its delay has ended, and removes its failures if they have expired. Other keys can be processed later, but an
+    /// operation on this key needs its current state. The record may be left idle and without failures.
+    pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {
             return;
@@ -59,7 +59,8 @@ impl<K> Engine<K> {
         self.trash.catch(|| limiter.forget(record.key()));
     }
 
-    /// Takes the delay off, which may leave the record idle: the caller gives it another state, or lets it `rest`.
+    /// Ends the delay without queuing the key. Returns whether a delay was pending. If the record is idle afterwards, the caller must
+    /// change its state or call `rest`.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
         let record = &mut self.table[ticket];
         let waiting = record.state.has(State::WAITING);

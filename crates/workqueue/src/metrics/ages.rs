@@ -1,19 +1,19 @@
-//! Since when keys have been in a state.
+//! The ages of keys in one state.
 
 use std::collections::BTreeSet;
 
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// Since when keys have been in a state: a list in the order of the times, and a tree of those that came with an earlier time than the
-/// last of the list.
+/// The start times of all keys in one state: a list in ascending order of time, and a tree of the keys that entered with an earlier time
+/// than the last one of the list.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// By ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that were noticed late: their delay was over before the last one of the list came.
+    /// The keys that entered late: their delay ended before the last key of the list entered.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of the times.
@@ -23,7 +23,7 @@ pub(crate) struct Ages {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     since: u64,
-    /// [`IN_TREE`], if it is not in the list.
+    /// [`IN_TREE`] if the key is not in the list.
     before: u32,
     after: u32,
 }
@@ -70,14 +70,14 @@ impl Ages {
         since
     }
 
-    /// The age of the oldest.
+    /// Returns the age of the oldest key.
     pub(super) fn oldest(&self, now: u64) -> u64 {
         let listed = if self.first == NONE { None } else { Some(self.links[self.first as usize].since) };
         let early = self.early.first().map(|(since, _)| *since);
         listed.into_iter().chain(early).min().map_or(0, |since| now.saturating_sub(since))
     }
 
-    /// All ages, added up.
+    /// Returns the sum of all ages.
     pub(super) fn total(&self, now: u64) -> u64 {
         let sum = (u128::from(now) * self.count as u128).saturating_sub(self.sum);
         u64::try_from(sum).unwrap_or(u64::MAX)
@@ -102,9 +102,9 @@ mod tests {
     proptest! {
         #![proptest_config(config())]
 
-        /// Keys come and go; most times ascend, and some are those of a while ago.
+        /// Keys enter and leave. Most times ascend, and some are in the past.
         #[test]
-        fn the_oldest_and_the_total_are_those_of_a_plain_map(mut seed in any::<u64>()) {
+        fn ages_match_a_plain_map(mut seed in any::<u64>()) {
             let (mut ages, mut expected, mut now) = (Ages::default(), BTreeMap::<u32, u64>::new(), 1000u64);
             for _ in 0..2000 {
                 now += dice(&mut seed, 3);

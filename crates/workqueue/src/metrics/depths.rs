@@ -1,14 +1,14 @@
-//! How many keys have work to do, by the series that they count in.
+//! The number of dirty keys, by series.
 
 use std::collections::BTreeMap;
 
 use super::{Depth, MAX_PRIORITIES, MetricsStyle, Pull};
 
-/// How many keys have work to do, by the series that they count in.
+/// The number of dirty keys, by series.
 pub(super) struct Depths {
     style: MetricsStyle,
     series: BTreeMap<Depth, Series>,
-    /// Those without a gauge yet.
+    /// The series without a gauge.
     new: Vec<Depth>,
 }
 
@@ -55,7 +55,8 @@ impl Depths {
         }
     }
 
-    /// A priority that has a series of its own keeps it, so that a key is counted up and down in the same place.
+    /// Returns the series of `priority`. A priority that has its own series keeps it, so that each key increments and decrements the same
+    /// one.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

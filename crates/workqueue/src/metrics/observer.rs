@@ -1,4 +1,4 @@
-//! The keys of a queue through the time.
+//! Observes the state changes of keys.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Follows the keys of a queue through the time, for its instruments. Exists only if there are any.
+/// Observes the state changes of keys and updates the instruments. Exists only if metrics are enabled.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,
     stamps: Stamps,
 }
 
-/// Since when keys have been dirty, and in flight.
+/// When keys became dirty and when they were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -27,13 +27,13 @@ impl Observer {
         Self { instruments, depths: Depths::new(style), stamps: Stamps::default() }
     }
 
-    /// The series of the depth that have no gauge yet.
+    /// Returns the series of the depth that have no gauge yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.depths.take_new()
     }
 
-    /// Keeps the gauge of a series, and returns the one that it replaces.
+    /// Stores the gauge of a series and returns the gauge that it replaces.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         self.depths.keep(depth, gauge)
     }
@@ -74,12 +74,12 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Takes the room of a burst that is over: no key is left.
+    /// Returns the storage of the ages, to be freed outside the lock. Called when no key is left.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }
 
-    /// The ages of all keys in flight, added up, in seconds.
+    /// Returns the sum of the ages of all keys in flight, in seconds.
     pub(super) fn unfinished(&self, now: u64) -> f64 {
         seconds(self.stamps.running.total(now))
     }
@@ -88,7 +88,7 @@ impl Observer {
         seconds(self.stamps.running.oldest(now))
     }
 
-    /// How many keys count in a series of the depth.
+    /// Returns the number of keys in a series of the depth.
     pub(super) fn depth(&self, depth: Depth) -> f64 {
         self.depths.count(depth) as f64
     }

@@ -122,9 +122,9 @@ mod tests {
         }
     }
 
-    /// What is left of pieces whose keys were all removed is not gone through one by one.
+    /// `pop` does not scan chunks whose keys were all removed.
     #[test]
-    fn removed_keys_take_no_room_before_one_that_stays() {
+    fn removed_keys_use_no_memory_before_a_remaining_key() {
         let (mut fifo, key) = (Fifo::default(), 0u32);
         let queued = |ticket| Queued { ticket: Ticket(ticket), key: &key, priority: 0, now: 0 };
         fifo.push(queued(0));

@@ -125,7 +125,7 @@ mod tests {
         since: u64,
     }
 
-    /// In the order in which keys came, or came to their priority. With ageing, what a level is worth.
+    /// Keys in the order in which they were pushed or got their priority. With ageing, also the length of a step.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {
@@ -138,7 +138,7 @@ mod tests {
                 None => -i128::from(queued.priority),
                 Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
             };
-            // The first of those that are equal.
+            // Of equal keys, take the first.
             let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
             Some(self.0.remove(first).ticket)
         }
@@ -169,7 +169,7 @@ mod tests {
         }
 
         #[test]
-        fn a_level_is_worth_a_step_of_waiting(seed in any::<u64>(), step in prop_oneof![0..100u64, Just(u64::MAX >> 33)]) {
+        fn ageing_raises_one_level_per_step(seed in any::<u64>(), step in prop_oneof![0..100u64, Just(u64::MAX >> 33)]) {
             compare(Priority::with_ageing(Duration::from_nanos(step)), List(Vec::new(), Some(step)), seed);
         }
     }

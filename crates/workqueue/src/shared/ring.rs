@@ -1,4 +1,4 @@
-//! The alarm of a queue: how it is set, and what happens when it rings.
+//! Setting the alarm of a queue, and the action when it rings.
 
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -26,14 +26,14 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Runs on the thread of the timer, which a panic of the user's code must not end: the panic hook reports it.
+    /// Runs on the timer's thread. Catches panics of user code, which must not end that thread. The panic hook reports them.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
 impl<K, C: Clock> Shared<K, C> {
-    /// Queues what is due, and notifies those for whom it is.
+    /// Queues due keys and notifies waiters.
     fn ring(&self) {
         let mut section = self.section();
         let (state, now) = section.parts();
@@ -43,11 +43,11 @@ impl<K, C: Clock> Shared<K, C> {
         drop(old);
     }
 
-    /// The alarm cannot be set. All tasks are woken, and each brings a timer that works where it is polled.
-    fn lose_time(&self, arm: &Arm) {
+    /// Handles an alarm that cannot be set: wakes all tasks, so that their next polls provide a timer that works.
+    fn on_alarm_failure(&self, arm: &Arm) {
         let mut section = self.section();
         let old = section.waiters.alarm.fail(arm);
-        section.waiters.lose_time();
+        section.waiters.on_alarm_failure();
         drop(section);
         drop(old);
     }
@@ -60,7 +60,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
             let mut sleep = match (&arm.source, self.sleep_until.get()) {
                 (Some(timer), _) => timer.sleep_until(at),
                 (None, Some(sleep_until)) => sleep_until(&self.clock, at),
-                (None, None) => unreachable!("a task has waited"),
+                (None, None) => unreachable!("the alarm is set only after a task has waited"),
             };
             let has_ended = sleep.as_mut().poll(&mut Context::from_waker(&self.ring)).is_ready();
             let is_due = has_ended && self.clock.now() >= at;
@@ -72,10 +72,10 @@ impl<K, C: Clock> Outside for Shared<K, C> {
                 drop(unused);
             }
             Ok((_, true, true)) => self.ring(),
-            // A timer that ends sleeps too early.
-            Ok((_, true, false)) => self.lose_time(&arm),
+            // The timer ended the sleep too early.
+            Ok((_, true, false)) => self.on_alarm_failure(&arm),
             Err(panic) => {
-                self.lose_time(&arm);
+                self.on_alarm_failure(&arm);
                 return Some(panic);
             }
         }

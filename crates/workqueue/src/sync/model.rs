@@ -1,16 +1,16 @@
-//! loom's locks, so that it also tries one in the middle of another thread's section.
+//! Loom's locks, extended so that loom explores a failed `try_lock` during another thread's section.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// It orders nothing that the models look at, and loom's has no `Weak`.
+// The models do not depend on the ordering of `Arc`, and loom has no `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
 
 use atomic::{AtomicBool, Ordering};
 
-/// To loom an unlock is no step, so it knows of no reason to try a lock between that and the lock before it: a flag gives it one.
+/// Loom does not treat an unlock as a step, so it would never try the lock between a lock and its unlock. The flag adds such a step.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -34,7 +34,7 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// If somebody else comes between, it waits for that one, as if it had come later.
+    /// If another thread takes the lock after the flag was read, this waits for that thread, as if it had been called later.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.is_held.load(Ordering::Relaxed) {
             true => Err(TryLockError::WouldBlock),

@@ -1,4 +1,4 @@
-//! Clocks, timers and wakers that panic: the process goes on, and nobody sleeps for ever.
+//! Panicking clocks, timers and wakers: no key and no wake-up is lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock that panics, and a timer that does, for as long as they are told to.
+/// A clock and a timer that panic while their flags are set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -85,7 +85,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// The worker panics, so its guard is dropped by the panic, and the clock panics in that drop.
+/// The panic of the worker drops its guard, and the clock panics during that drop.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -106,7 +106,7 @@ fn panicking_clock_does_not_abort_a_panicking_worker() {
     assert_eq!((wakes.count(), queue.counts().in_flight, queue.len()), (1, 0, 1));
 }
 
-/// Also the drop of a `get` and of a drain.
+/// Drops of a `get` and of a drain.
 #[test]
 fn panicking_clock_does_not_abort_drops_during_unwinding() {
     let (queue, bad) = Bad::queue();
@@ -123,10 +123,10 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     }));
     bad.has_no_time.store(false, Ordering::SeqCst);
     assert!(unwinds.is_err());
-    assert_eq!(wakes.count(), 1, "its wake-up is passed on");
+    assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// It panics wherever the queue sets its alarm but in the task's own poll: all who wait come, and set it there.
+/// Setting the alarm fails except in a task's own poll, so all waiting tasks are woken and set it there.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -169,6 +169,6 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     bad.clock.advance(SECOND);
     assert_eq!(wakes.count(), 0);
     bad.clock.advance(Duration::from_millis(1));
-    assert_eq!(wakes.count(), 1, "the other one comes a millisecond later");
+    assert_eq!(wakes.count(), 1, "the other waiter is woken a millisecond later");
     drop(queue.shut_down(ShutdownMode::Abandon));
 }

@@ -1,4 +1,4 @@
-//! What one step may cost, and whom it wakes.
+//! Bounds on the work and the wake-ups of one operation.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -21,7 +21,7 @@ fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Each look queues at most 16, and hands out the one that came due first.
+/// Each `try_get` queues at most 16 due keys and returns the one that became due first.
 #[test]
 fn due_keys_are_queued_in_small_batches() {
     let (queue, clock) = queue();
@@ -30,17 +30,17 @@ fn due_keys_are_queued_in_small_batches() {
     }
     clock.advance(2 * SECOND);
     let queued = || queue.snapshot().iter().filter(|state| state.dirty).count();
-    assert_eq!(queued(), 0, "a picture is no look");
+    assert_eq!(queued(), 0, "a snapshot queues no due keys");
     assert_eq!(*queue.try_get().unwrap(), 0);
     assert_eq!(queued(), 15);
     queue.add(5000);
-    assert_eq!(queued(), 16, "an add does not do the work of others");
-    assert_eq!(queue.counts().queued, 1000, "who counts sees all");
+    assert_eq!(queued(), 16, "an add of another key queues no due keys");
+    assert_eq!(queue.counts().queued, 1000, "counts queues all due keys");
     let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
     assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
 }
 
-/// A key whose first copy waits, and each of which is counted.
+/// A key that counts its clones. The first clone waits.
 #[derive(Debug)]
 struct Copied {
     number: u32,
@@ -72,7 +72,7 @@ impl Hash for Copied {
     }
 }
 
-/// Who adds a key meanwhile gets a turn: it is in the picture.
+/// A concurrent add is not blocked, and the key is in the snapshot.
 #[test]
 fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
@@ -90,7 +90,7 @@ fn snapshot_copies_keys_in_small_batches() {
     assert_eq!((states.len(), copies.load(Ordering::SeqCst)), (201, 201));
 }
 
-/// Records of failures do not outlast their time, whether there are more failures or not.
+/// Expired failures are removed even if no other key fails.
 #[test]
 fn expired_failures_are_forgotten_during_a_wait() {
     let clock = ManualClock::new();
@@ -111,7 +111,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // The waiter is woken until all are forgotten, and each poll forgets a few.
+    // The waiter is woken until all records are removed. Each poll removes a few.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -121,7 +121,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// What a look fires need not be keys to hand out: failures that expire, or keys that are in flight. Then it looks on.
+/// Due timers may provide no available key: expired failures, or keys in flight. Then the queue fires further timers.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
     let clock = ManualClock::new();
@@ -142,7 +142,7 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Somebody else took the key: the waiter that was woken for it waits on, and before all who came later.
+/// Another worker took the key. The woken waiter waits again, before all later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();
@@ -156,5 +156,7 @@ fn repolled_waiter_keeps_its_position() {
     assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
     queue.add(2);
     assert_eq!([wakes[0].count(), wakes[1].count()], [2, 0]);
-    let Poll::Ready(Some(_)) = first.as_mut().poll(&mut Context::from_waker(&wakers[0])) else { panic!("its turn") };
+    let Poll::Ready(Some(_)) = first.as_mut().poll(&mut Context::from_waker(&wakers[0])) else {
+        panic!("first waiter")
+    };
 }

@@ -1,4 +1,4 @@
-//! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark.
+//! client-go's tests of the delaying queue, D1 to D4. D5 is a benchmark.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// Takes the next key, and is done with it.
+/// Dequeues the next key and marks it as done.
 fn take(queue: &WorkQueue<&'static str, ManualClock>) -> Option<&'static str> {
     queue.try_get().ok().map(|item| *item)
 }
@@ -78,14 +78,14 @@ fn d4_copy_shifting() {
 }
 
 #[test]
-fn no_delay_is_a_plain_add() {
+fn zero_delay_is_a_plain_add() {
     let (queue, _clock) = queue();
     queue.add_after("now", Duration::ZERO);
     assert_eq!(queue.len(), 1);
 }
 
 #[test]
-fn the_longest_delay_never_ends_and_overflows_nothing() {
+fn longest_delay_never_ends_and_does_not_overflow() {
     let (queue, clock) = queue();
     clock.advance(SECOND);
     queue.add_after("never", Duration::MAX);
@@ -101,13 +101,13 @@ fn a_cancelled_delay_does_not_end() {
     assert_eq!((queue.cancel(&"a"), queue.cancel(&"a")), (Some(deadline), None));
     clock.advance(2 * SECOND);
     assert_eq!(take(&queue), None);
-    assert!(queue.snapshot().is_empty(), "nothing is remembered of it");
+    assert!(queue.snapshot().is_empty(), "the record is removed");
 }
 
 #[test]
-fn a_postponed_delay_ends_later_and_never_earlier() {
+fn postpone_only_extends_a_delay() {
     let (queue, clock) = queue();
-    assert!(!queue.postpone(&"a", SECOND), "there is none");
+    assert!(!queue.postpone(&"a", SECOND), "no delay is pending");
     queue.add_after("a", SECOND);
     assert!(queue.postpone(&"a", 2 * SECOND));
     assert!(!queue.postpone(&"a", SECOND));
@@ -138,17 +138,17 @@ fn retries_and_reminders_can_have_different_policies() {
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("failed");
     queue.add_after("watched", 5 * MS);
-    assert_eq!(queue.add_with("failed", at(0)), Added::Merged, "an event does not get around the back-off");
+    assert_eq!(queue.add_with("failed", at(0)), Added::Merged, "an add does not end the backoff");
     assert_eq!(queue.add_with("watched", at(0)), Added::Scheduled);
     assert_eq!(*queue.try_get().unwrap(), "watched");
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
     clock.advance(5 * MS);
     let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
-    assert_eq!(rest, ["failed", "watched"], "and the reminder was not swallowed by the add");
+    assert_eq!(rest, ["failed", "watched"], "the add does not cancel the reminder");
 }
 
 #[test]
-fn a_burst_of_changed_minds_leaves_nothing_behind() {
+fn repeatedly_replaced_delay_ends_once() {
     let (queue, clock) = queue();
     for round in 0..10_000 {
         queue.replace_after("a", SECOND + round * MS, DelayKind::Reminder);

@@ -1,4 +1,4 @@
-//! What client-go's suites leave open: X1 to X10. X11 and X12 are in metrics.rs.
+//! Cases that client-go's tests do not cover: X1 to X10. X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// There is no `done(key)`: only who holds a key can be done with it, and only once. (A second `done` of a guard does not
-/// compile; the crate page shows it.)
+/// There is no `done(key)`: only the holder of the guard can finish a key, and only once. A second `done` of a guard does not compile; see
+/// the crate page.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -39,7 +39,7 @@ fn x1_only_the_guard_can_finish_a_key() {
     queue.add("a");
     queue.forget(&"a");
     queue.cancel(&"a");
-    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty, "nothing else makes it free");
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty, "only the guard releases the key");
     drop(first);
     let second = queue.try_get().unwrap();
     assert_eq!((queue.len(), queue.counts().in_flight), (0, 1));
@@ -68,13 +68,13 @@ fn x3_drain_with_queued_and_none_in_flight() {
     let (queue, _) = queue();
     queue.add("a");
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
-    assert!(poll(&mut drain).is_pending(), "the backlog is not finished");
+    assert!(poll(&mut drain).is_pending(), "the backlog is not empty");
     queue.try_get().unwrap().done();
-    let Poll::Ready(report) = poll(&mut drain) else { panic!("now it is") };
+    let Poll::Ready(report) = poll(&mut drain) else { panic!("the backlog is empty") };
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// There is no timer task. A `get` that keeps the time is let go at once, and its timer with it.
+/// There is no timer task. A `get` that waits for the delay returns immediately, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -124,7 +124,7 @@ fn x6_collapsed_retry_counts_only_when_configured() {
     assert_eq!(failures(RetryAccounting::Always), 3);
 }
 
-/// No add waits for room: there is no channel that could be full.
+/// No add blocks, because there is no channel that could be full.
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();
@@ -151,7 +151,7 @@ fn x8_a_worker_that_panics_is_done() {
         panic!("a bug in the worker");
     }));
     assert!(panicked.is_err());
-    assert_eq!(*queue.try_get().unwrap(), "a", "and what was added meanwhile is not lost");
+    assert_eq!(*queue.try_get().unwrap(), "a", "the add during processing is not lost");
     assert_eq!(queue.counts().in_flight, 0);
 }
 
@@ -192,7 +192,7 @@ fn x9_a_parallel_piece_that_panics_ends_alone() {
     assert!(unfinished.skipped.is_empty());
 }
 
-/// A clock that moves on, by an hour, just when somebody is about to sleep.
+/// A clock that advances by an hour whenever a thread or task is about to sleep.
 struct Hasty(ManualClock);
 
 impl Clock for Hasty {
@@ -213,7 +213,7 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute: the sleep ends at once, and the waiter is woken.
+/// Deadlines are absolute: the sleep ends immediately, and the waiter is woken.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -252,11 +252,11 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(SECOND));
     assert!(poll(&mut drain).is_pending());
     clock.advance(SECOND);
-    let Poll::Ready(report) = poll(&mut drain) else { panic!("its time is over") };
+    let Poll::Ready(report) = poll(&mut drain) else { panic!("the timeout has elapsed") };
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// The queue keeps the time for all who wait, also when the one that waited first is dropped.
+/// One timer serves all waiting tasks, even after the task that waited first is dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();
@@ -268,18 +268,18 @@ fn one_timer_serves_all_tasks_and_outlives_the_first() {
         let mut keeper = pin!(queue.get());
         assert!(poll(&mut keeper).is_pending());
         assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        assert_eq!(clock.sleepers(), 1, "one timer for all");
+        assert_eq!(clock.sleepers(), 1, "all tasks share one timer");
     }
     assert_eq!((wakes.count(), clock.sleepers()), (0, 1));
     assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND));
     clock.advance(SECOND);
     assert_eq!(wakes.count(), 1);
     assert!(matches!(poll(&mut other), Poll::Ready(Some(_))));
-    assert_eq!(clock.sleepers(), 0, "nobody waits any more");
+    assert_eq!(clock.sleepers(), 0, "no task waits");
 }
 
 #[test]
-fn an_earlier_delay_brings_the_timer_forward() {
+fn earlier_delay_moves_the_timer_forward() {
     let (queue, clock) = queue();
     queue.add_after("late", SECOND);
     let wakes = Arc::new(Wakes::default());
@@ -287,13 +287,13 @@ fn an_earlier_delay_brings_the_timer_forward() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     queue.add_after("early", MS);
-    assert_eq!((wakes.count(), clock.sleepers()), (0, 1), "nobody has to be woken for that");
+    assert_eq!((wakes.count(), clock.sleepers()), (0, 1), "no task is woken to change the timer");
     assert_eq!(clock.next_deadline(), Some(clock.now() + MS));
     clock.advance(MS);
     assert_eq!(wakes.count(), 1);
 }
 
-/// A `get` that was woken and is dropped before it looks passes its wake-up on.
+/// If a woken `get` is dropped before its next poll, another waiter is woken.
 #[test]
 fn wakeup_of_a_dropped_get_is_not_lost() {
     let (queue, _) = queue();
@@ -305,7 +305,7 @@ fn wakeup_of_a_dropped_get_is_not_lost() {
         assert!(poll(&mut first).is_pending());
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         queue.add("a");
-        assert_eq!(wakes.count(), 0, "the first was woken, and nobody else");
+        assert_eq!(wakes.count(), 0, "only the first waiter is woken");
     }
     assert_eq!(wakes.count(), 1);
     assert!(matches!(poll(&mut second), Poll::Ready(Some(_))));

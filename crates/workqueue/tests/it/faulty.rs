@@ -1,4 +1,4 @@
-//! Orders that do not keep to what [`Order`] asks of them: the queue says so, or goes on.
+//! Orders that violate the contract of [`Order`]: the queue panics with a message, or continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// Hands out what came first, for ever.
+/// Returns the first ticket forever.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Else two workers would have it at once, or one what nobody has added.
+/// Otherwise two workers could get the same key, or one could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -41,14 +41,14 @@ fn order_returning_an_unqueued_ticket_panics() {
     queue.add("a");
     let held = queue.try_get().unwrap();
     queue.add("b");
-    let told = "the order has handed out what is not queued";
-    assert_eq!(panics(|| drop(queue.try_get())), told);
+    let message = "the order returned a ticket that is not queued";
+    assert_eq!(panics(|| drop(queue.try_get())), message);
     drop(held);
-    assert_eq!(panics(|| drop(queue.try_get())), told, "it is gone by now");
+    assert_eq!(panics(|| drop(queue.try_get())), message, "the ticket is no longer valid");
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// An order that loses what it is given.
+/// An order that loses all its keys.
 #[derive(Debug)]
 struct Lost;
 
@@ -68,7 +68,7 @@ impl<K> Order<K> for Lost {
     }
 }
 
-/// Nobody waits for what will not come.
+/// No worker waits for a lost key.
 #[test]
 fn key_lost_by_the_order_is_not_queued() {
     let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
@@ -78,7 +78,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// Withholds its keys for as long as it is told to, and counts how often it is asked.
+/// Withholds its keys while its flag is set, and counts calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 
@@ -101,11 +101,11 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// Else a waiting `get` would ask for ever.
+/// Otherwise a waiting `get` would poll forever.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
-    let (paused, asked) = (Arc::clone(&order.1), Arc::clone(&order.2));
+    let (paused, pops) = (Arc::clone(&order.1), Arc::clone(&order.2));
     let dequeue_limit = Some(TokenBucket::full(1.0, 2));
     let order = Box::new(order);
     let queue = WorkQueue::new(QueueConfig { order, dequeue_limit, ..QueueConfig::new(clock.clone()) });
@@ -118,10 +118,10 @@ fn withholding_order_is_polled_again_after_a_change() {
     let mut get = Box::pin(queue.get());
     let mut poll = || get.as_mut().poll(&mut Context::from_waker(&waker)).map(|item| item.map(|item| *item));
     assert!(poll().is_pending());
-    let before = asked.load(Ordering::SeqCst);
+    let before = pops.load(Ordering::SeqCst);
     _ = (queue.counts(), queue.num_requeues(&1));
     clock.advance(Duration::from_millis(10));
-    assert_eq!((wakes.count(), asked.load(Ordering::SeqCst), queue.len()), (0, before, 1));
+    assert_eq!((wakes.count(), pops.load(Ordering::SeqCst), queue.len()), (0, before, 1));
 
     type Change = fn(&WorkQueue<i32, ManualClock>);
     let changes: [Change; 3] =
@@ -132,12 +132,12 @@ fn withholding_order_is_polled_again_after_a_change() {
         assert!(poll().is_pending());
     }
     held.done();
-    assert_eq!(wakes.count(), 4, "the end of a guard");
+    assert_eq!(wakes.count(), 4, "dropping a guard wakes the waiter");
     paused.store(false, Ordering::SeqCst);
-    assert_eq!(poll(), Poll::Ready(Some(1)), "and no token was lost");
+    assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// One tenant's keys are withheld, and those of the others come in turn.
+/// The keys of one tenant are withheld. The keys of the other tenants are dequeued in turn.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

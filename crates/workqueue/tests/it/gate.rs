@@ -1,4 +1,4 @@
-//! Holds a queue locked for as long as a test wants it.
+//! Keeps a queue locked for as long as a test needs.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, RateLimiter, Sleep, Timer};
 use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 
-/// How long a step may take that should not have to wait.
+/// The time limit for an operation that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a test has of a [`Bar`].
+/// The test's end of a [`Bar`].
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
 }
 
-/// Where the queue's code of the user's waits, under the lock, until the gate is opened.
+/// Blocks user code under the queue's lock until the gate is opened.
 #[derive(Debug)]
 pub(crate) struct Bar {
     entered: SyncSender<()>,
     leave: Receiver<()>,
 }
 
-/// Waits while it is given the key that is the gate.
+/// An order that blocks when the gate key is pushed.
 #[derive(Debug)]
 struct Gated<K> {
     order: Box<dyn Order<K>>,
@@ -35,12 +35,11 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter that waits while it is told to forget a key. Since that changes nothing in the queue, whoever holds the lock by it has
-/// nobody to wake.
+/// A limiter whose `forget` blocks. A `forget` changes no key, so the call that holds the lock wakes no waiter.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that opens a gate at its next reading, if it is told to. A queue with metrics reads it when a step finds the lock taken,
-/// before that is left to others or waits: so the holder of the lock stays until then.
+/// A clock that can open a gate at its next reading. A queue with metrics reads the clock when an operation finds the lock contended,
+/// before it pushes to the inbox or waits. So the lock stays held until then.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -54,7 +53,7 @@ pub(crate) fn gate() -> (Gate, Bar) {
     (Gate { entered, leave }, Bar { entered: tell_entered, leave: told_leave })
 }
 
-/// What `order` is, but for the gate.
+/// Wraps `order` with a gate.
 pub(crate) fn gated<K: fmt::Debug + 'static>(
     order: Box<dyn Order<K>>,
     is_gate: fn(&K) -> bool,
@@ -64,7 +63,7 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Takes steps while another thread, which adds the gate, has the queue locked. If one of them waits for the lock, the test fails.
+    /// Runs `steps` while another thread, which adds the gate key, holds the queue's lock. If a step waits for the lock, the test fails.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();
@@ -73,11 +72,11 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Takes steps, the last of which is to open the gate, while another thread makes the call that comes to the bar.
+    /// Runs `steps` while another thread makes the call that blocks at the bar. The last step must open the gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);
-            self.entered.recv_timeout(LIMIT).expect("the call comes to the bar");
+            self.entered.recv_timeout(LIMIT).expect("the call reaches the bar");
             steps();
             call.join().unwrap()
         })
@@ -87,7 +86,7 @@ impl Gate {
         self.leave.send(()).unwrap();
     }
 
-    /// A clock that opens this gate.
+    /// Returns a clock that opens this gate.
     pub(crate) fn opener(&self) -> Opener {
         Opener { clock: ManualClock::new(), opens: Arc::default(), leave: self.leave.clone() }
     }

@@ -1,4 +1,4 @@
-//! A key never waits for longer than a millisecond while a worker is idle that its executor polls.
+//! A key waits at most a millisecond while a worker is idle and polled by its executor.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn queue() -> (Queue, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// A task that waits in `get`, and runs when the test says so.
+/// A task that waits in `get` and is polled only by the test.
 struct Task<'a> {
     get: Pin<Box<Get<'a, usize, ManualClock>>>,
     wakes: Arc<Wakes>,
@@ -62,17 +62,17 @@ fn wakeups_are_limited_by_keys_and_processors() {
     let (queue, _clock) = queue();
     let mut tasks = waiting(&queue, processors() + 3);
     queue.add(0);
-    assert_eq!((woken(&tasks), tasks[0].is_woken()), (1, true), "the one that came first");
+    assert_eq!((woken(&tasks), tasks[0].is_woken()), (1, true), "the first waiter");
     queue.add_all(1..100);
     assert_eq!(woken(&tasks), processors());
-    // Whoever takes a key wakes the next.
+    // A task that dequeues a key wakes the next task.
     for at in 0..3 {
         assert!(tasks[at].poll().is_ready());
         assert_eq!(woken(&tasks), processors() + at + 1);
     }
 }
 
-/// Nothing else uses the queue.
+/// There is no other access to the queue.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -84,12 +84,12 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert_eq!(woken(&tasks), 5);
     assert_eq!(tasks[4].poll(), Poll::Ready(Some(7)));
     assert!(tasks[3].poll().is_pending());
-    assert!(tasks[0].poll().is_pending(), "it comes after all, and waits again");
+    assert!(tasks[0].poll().is_pending(), "the first task is polled late and waits again");
     queue.add(8);
-    assert_eq!(tasks[0].wakes.count(), 2, "in its old place");
+    assert_eq!(tasks[0].wakes.count(), 2, "in its old position");
 }
 
-/// More tasks are held up than there are processors, and each key takes a millisecond at most.
+/// More tasks than processors are unpolled. Each key waits at most a millisecond.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // The next delay is kept for whoever waits by then.
+    // The queue also keeps the next deadline for waiters that arrive before it.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -129,10 +129,10 @@ fn late_task_without_a_key_wakes_no_other_task() {
     queue.try_get().unwrap().done();
     clock.advance(2 * MS);
     assert_eq!(woken(&tasks), 1);
-    assert_eq!(clock.sleepers(), 0, "there is nothing to be on time for any more");
+    assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// A limit hands out one key at a time, and that key does not wait for a task that is not polled either.
+/// With a dequeue limit of one key at a time, that key does not wait for an unpolled task either.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -140,17 +140,17 @@ fn unpolled_task_does_not_lose_a_token() {
     let queue = WorkQueue::new(QueueConfig { dequeue_limit, ..QueueConfig::new(clock.clone()) });
     let (stuck, mut other) = (Task::waits(&queue), Task::waits(&queue));
     queue.add_all([1, 2]);
-    assert!(stuck.is_woken() && !other.is_woken(), "there is one token");
+    assert!(stuck.is_woken() && !other.is_woken(), "one token is available");
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
-    assert!(third.is_woken(), "there is the next one");
+    assert!(third.is_woken(), "the next token is available");
     assert_eq!(third.poll(), Poll::Ready(Some(2)));
 }
 
 #[test]
-fn the_queue_has_no_timer_while_no_task_waits() {
+fn no_timer_is_set_while_no_task_waits() {
     let (queue, clock) = queue();
     queue.add_after(1, SECOND);
     assert_eq!(clock.sleepers(), 0);
@@ -158,15 +158,15 @@ fn the_queue_has_no_timer_while_no_task_waits() {
         let _tasks = waiting(&queue, 2);
         assert_eq!((clock.sleepers(), clock.next_deadline()), (1, Some(clock.now() + SECOND)));
     }
-    assert_eq!(clock.sleepers(), 0, "they are dropped");
+    assert_eq!(clock.sleepers(), 0, "the waiting tasks are dropped");
     let tasks = waiting(&queue, 2);
     queue.add(2);
-    assert_eq!(clock.next_deadline(), Some(clock.now() + MS), "the task that was woken is given a millisecond");
+    assert_eq!(clock.next_deadline(), Some(clock.now() + MS), "the deadline of the woken task");
     drop(queue.shut_down(ShutdownMode::Abandon));
     assert_eq!((clock.sleepers(), woken(&tasks)), (0, 2));
 }
 
-/// A worker that always finds a key gives way to the other tasks of its thread now and then.
+/// A worker that always finds a key regularly yields to the other tasks of its thread.
 #[test]
 fn get_yields_after_128_keys_without_waiting() {
     let (queue, _clock) = queue();
@@ -178,14 +178,14 @@ fn get_yields_after_128_keys_without_waiting() {
         let mut get = Box::pin(queue.get());
         if get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             gave_way += 1;
-            assert_eq!(wakes.count(), gave_way, "it is woken at once");
+            assert_eq!(wakes.count(), gave_way, "the yielding task is woken immediately");
             assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         }
     }
     assert_eq!(gave_way, 10);
 }
 
-/// A thread that took a key adds more, and computes until the others have taken them.
+/// A thread takes a key, adds more keys, and computes until other workers have taken them.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -217,7 +217,7 @@ fn keys_do_not_wait_for_a_busy_thread() {
     }
 }
 
-/// Threads and tasks wait for one queue, and the task that is woken first never comes.
+/// Threads and tasks wait for one queue. The task that is woken first is never polled.
 #[test]
 fn thread_dequeues_the_key_of_an_unpolled_task() {
     let (queue, clock) = queue();

@@ -1,4 +1,4 @@
-//! Adds and dones that find the queue locked are left to whoever comes next, and nobody can tell.
+//! Adds and dones that find the lock contended go to the inbox. Callers cannot observe the delay.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ fn queue(order: Box<dyn Order<&'static str>>, metrics: Option<Arc<dyn Provider>>
     (WorkQueue::new(config), clock, gate)
 }
 
-/// Takes all that is queued, and is done with it.
+/// Dequeues all queued keys and marks them as done.
 fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, a key is added that a delay is pending for, and one is done. Whatever call comes next sees both: the key
-/// is queued, behind what was before it, the delay is absorbed, and nothing is in flight.
+/// While the queue is locked, a key with a pending delay is added, and another key is done. Every later call observes both: the key is
+/// queued behind earlier keys, its delay is absorbed, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -103,9 +103,9 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// It is an add of what is held, and the end of that, in this order.
+/// Adds of a held key and the drop of its guard are applied in this order.
 #[test]
-fn late_steps_keep_their_order() {
+fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
     queue.add("held");
     let held = queue.try_get().unwrap();
@@ -117,7 +117,7 @@ fn late_steps_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// A queue that `forget` locks, until a step has found it locked.
+/// Creates a queue that `forget` keeps locked until another operation has found it locked.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -126,16 +126,16 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// As many as whoever comes next may be asked to take. The next one waits for the lock, and takes them.
+/// The limit bounds the work of the next call. A further operation waits for the lock and applies the inbox.
 #[test]
-fn sixty_four_steps_may_be_late() {
+fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
     let made = || memory.value("workqueue_adds_total", &[]);
     gate.hold_by(
         || queue.forget(&0),
         || {
             (0..64).for_each(|key| queue.add(key));
-            assert_eq!(made(), Some(0.0), "all of them are late");
+            assert_eq!(made(), Some(0.0), "all operations are in the inbox");
             clock.opens_next();
             queue.add(64);
         },
@@ -145,7 +145,7 @@ fn sixty_four_steps_may_be_late() {
     assert_eq!(taken, (0..65).collect::<Vec<_>>());
 }
 
-/// Who waits has to be woken, so an add waits for the lock then, until the last waiter has gone.
+/// While a worker waits, an add waits for the lock, because it has to wake the worker.
 #[test]
 fn no_worker_sleeps_while_an_add_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -168,7 +168,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// So does the end of a guard.
+/// While a drain waits, the drop of a guard waits for the lock, too.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -190,7 +190,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// Else one wait would make every add and done wait for the lock for good.
+/// Otherwise, after a single wait, every add and done would wait for the lock forever.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -214,9 +214,9 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// All durations are those between the calls, whenever the steps were made.
+/// All durations are those between the calls, no matter when the operations were applied.
 #[test]
-fn metrics_have_the_times_of_late_steps() {
+fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
     let (queue, clock, gate) = queue(Box::new(Fifo::default()), Some(Arc::new(memory.clone())));
     let durations = |name: &str| {
@@ -240,13 +240,13 @@ fn metrics_have_the_times_of_late_steps() {
     );
     assert_eq!(durations("workqueue_work_duration_seconds"), (1, 2 * SECOND));
     assert_eq!(take(&queue), ["gate", "a"]);
-    // Both were added after one second, and taken after three.
+    // Both were added after one second and dequeued after three.
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// Else a key of the higher level, which came more than one step later, would be before it.
+/// Otherwise, a key with a higher priority that was added more than one step later would overtake it.
 #[test]
-fn a_late_key_ages_from_its_add_on() {
+fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
     gate.hold(&queue, "gate", || {
         queue.add("old");
@@ -256,7 +256,7 @@ fn a_late_key_ages_from_its_add_on() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The time after which failures are forgotten begins with the done, also if that was left to somebody who came much later.
+/// The expiry time starts at the done, even if a much later call applied it.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

@@ -1,5 +1,5 @@
-//! What the queues promise, each rule under its name. The lock-and-wake core is in `tests/loom.rs` and `tests/shuttle`, which are built
-//! with other locks, and the memory in `tests/memory.rs`, whose allocator counts for the whole process.
+//! Tests of the queue's guarantees. The locking and wake-up code is tested in `tests/loom.rs` and `tests/shuttle`, which need other lock
+//! implementations. The memory is tested in `tests/memory.rs`, because its allocator counts for the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

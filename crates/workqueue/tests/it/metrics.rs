@@ -1,4 +1,4 @@
-//! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, X11 and X12, and whose the series are.
+//! Metrics: client-go's M1 and M2, controller-runtime's C27, X11, X12, and the lifetime of the series.
 
 use std::any::Any;
 use std::iter::zip;
@@ -32,7 +32,7 @@ fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, InMemoryProvid
     (WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
 }
 
-/// A number, by its name without `workqueue_`.
+/// Returns the value of a metric, given its name without `workqueue_`.
 fn value(memory: &InMemoryProvider, name: &str) -> Option<f64> {
     memory.value(&format!("workqueue_{name}"), &[])
 }
@@ -41,13 +41,13 @@ fn seconds(memory: &InMemoryProvider, name: &str) -> Duration {
     Duration::from_secs_f64(value(memory, name).unwrap())
 }
 
-/// How many durations there are, and their sum.
+/// Returns the number of observed durations and their sum.
 fn durations(memory: &InMemoryProvider, name: &str) -> (u64, Duration) {
     let found = memory.distribution(&format!("workqueue_{name}"), &[]).unwrap();
     (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
-/// There, a ticker that is stopped by the shutdown. Here, nothing ticks: the gauges are read, and are gone with the queue.
+/// client-go stops a ticker at shutdown. Here, gauges are computed when they are read, and are removed with the queue.
 #[test]
 fn m1_metrics_end_with_the_queue() {
     let (queue, _clock, memory) = queue();
@@ -55,7 +55,7 @@ fn m1_metrics_end_with_the_queue() {
     let item = queue.try_get().unwrap();
     drop(queue.shut_down(ShutdownMode::Abandon));
     drop(queue);
-    assert!(value(&memory, "unfinished_work_seconds").is_some(), "the key is still held");
+    assert!(value(&memory, "unfinished_work_seconds").is_some(), "the key is still in flight");
     item.done();
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
 }
@@ -70,7 +70,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds while it is held are one, which is not in `len` but in the depth.
+    // Five adds while the key is in flight count once, in the depth but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -119,7 +119,7 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// The room of a burst goes with its last key, and what is told of that key comes first.
+/// The last key of a burst frees the memory of the burst. The metrics of that key are reported first.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -132,7 +132,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// They go on to tell the truth, where client-go's freeze at their last value.
+/// The gauges stay correct. client-go's keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -155,11 +155,11 @@ impl Clock for CountedClock {
     }
 }
 
-/// Not even to the provider of another queue of that name. Nor is the clock read, which has nobody to be read for.
+/// Not even in the provider of another queue with the same name. The clock is not read either.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
-    let told: WorkQueue<&str, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
+    let observed: WorkQueue<&str, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
     let untold: WorkQueue<&str, _> =
         WorkQueue::new(QueueConfig { metrics: None, ..named("q", MetricsStyle::ClientGo, &memory, clock.clone()) });
     let work = |queue: &WorkQueue<&'static str, CountedClock>| {
@@ -169,12 +169,12 @@ fn no_metrics_without_a_provider() {
         let adds = value(&memory, "adds_total").unwrap();
         (adds, clock.0.load(Ordering::Relaxed) - before)
     };
-    assert_eq!(work(&told), (1.0, 3));
+    assert_eq!(work(&observed), (1.0, 3));
     assert_eq!(work(&untold), (1.0, 0));
 }
 
 #[test]
-fn a_queues_share_of_the_depth_leaves_with_it() {
+fn dropped_queue_no_longer_counts_in_the_depth() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
         let memory = InMemoryProvider::new();
         let [one, other] = [5, 2].map(|keys| {
@@ -192,7 +192,7 @@ fn a_queues_share_of_the_depth_leaves_with_it() {
     }
 }
 
-/// Name, kind, labels and, of histograms, how many buckets, by component-base and controller-runtime.
+/// The name, kind and labels, and the bucket count of histograms, as in component-base and controller-runtime.
 #[test]
 fn series_match_client_go_and_controller_runtime() {
     let names = [
@@ -233,7 +233,7 @@ fn series_match_client_go_and_controller_runtime() {
 }
 
 #[test]
-fn controller_runtime_counts_no_delay_of_nothing() {
+fn controller_runtime_style_ignores_zero_delays() {
     for (style, expected) in [(MetricsStyle::ClientGo, 2.0), (MetricsStyle::ControllerRuntime, 1.0)] {
         let memory = InMemoryProvider::new();
         let queue: WorkQueue<&str, _> = WorkQueue::new(named("q", style, &memory, ManualClock::new()));
@@ -243,7 +243,7 @@ fn controller_runtime_counts_no_delay_of_nothing() {
     }
 }
 
-/// The delay that the limiter gave is told, though a shorter one was asked for. Whether there is a delay to count is a matter of that.
+/// The limiter's delay is reported even if a shorter delay was requested. The retry counter depends on the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -295,7 +295,7 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// How many series of the depth there are, and what the one for all other priorities says.
+/// Returns the number of series of the depth, and the value of the series for all other priorities.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
@@ -328,7 +328,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// A priority counts down where it has counted up: no series freezes, and none goes below zero.
+/// A priority increments and decrements the same series, so that no series freezes or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -342,7 +342,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy, so nobody looks at the queue while three delays end.
+/// All workers are busy, so no call accesses the queue while three delays end.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
@@ -357,7 +357,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
             clock.advance(20_000 * MS);
             queue.add_with("now", at(7));
             clock.advance(40_000 * MS);
-            // Whichever gauge is read first.
+            // The result does not depend on which gauge is read first.
             _ = value(&memory, first);
             assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
             assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);
@@ -373,7 +373,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// A step about the key itself notices that its delay is over.
+/// An operation on the key itself notices that its delay has ended.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();
@@ -387,7 +387,7 @@ fn key_added_after_its_delay_ages_from_the_deadline() {
     assert_eq!(seconds(&memory, "oldest_queued_seconds"), 9 * MS);
 }
 
-/// A provider that scrapes as soon as it is asked for a gauge.
+/// A provider that reads a gauge as soon as it is registered.
 #[derive(Debug)]
 struct Eager(InMemoryProvider);
 

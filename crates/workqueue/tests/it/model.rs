@@ -1,4 +1,4 @@
-//! All three layers against a naive model, step by step, in virtual time.
+//! Compares the whole queue with a naive model, operation by operation, in virtual time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ enum Op {
     Postpone(Key, u64),
     Replace(Key, u64, DelayKind),
     Get,
-    /// Of the guards that are out, the one with this index modulo their number.
+    /// Drops the guard with this index, modulo the number of guards.
     Done(usize),
     Retry(usize),
     Next(usize),
@@ -59,7 +59,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Retry),
         3 => any::<usize>().prop_map(Op::Next),
         4 => millis.prop_map(Op::Advance),
-        // Rare, since it ends most of what is interesting.
+        // Rare, because most operations have no effect afterwards.
         1 => (0..10u8, mode).prop_map(|(dice, mode)| if dice == 0 { Op::ShutDown(mode) } else { Op::Get }),
     ]
 }
@@ -86,7 +86,7 @@ proptest! {
         look in any::<bool>(),
         crowd in prop_oneof![4 => Just(0u16), 1 => Just(4000)],
         keep_failures in proptest::option::of((1..60u64).prop_map(Duration::from_millis)),
-        told in any::<bool>(),
+        has_metrics in any::<bool>(),
     ) {
         let (clock, memory) = (ManualClock::new(), InMemoryProvider::new());
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
@@ -96,7 +96,7 @@ proptest! {
         config.pending_retry = retry;
         config.pending_reminder = reminder;
         config.keep_failures = keep_failures;
-        config.metrics = told.then(|| Arc::new(memory.clone()) as Arc<dyn Provider>);
+        config.metrics = has_metrics.then(|| Arc::new(memory.clone()) as Arc<dyn Provider>);
         config.metrics_style = MetricsStyle::ControllerRuntime;
         if by_priority {
             config.order = Box::new(Priority::strict());
@@ -104,7 +104,7 @@ proptest! {
         let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
-        // Keys that only take room: a large queue works by the batch where a small one does not.
+        // Keys that only increase the size. A large queue frees records in batches, unlike a small one.
         for key in 0..crowd {
             queue.add_after(1000 + key, Duration::from_secs(3600));
         }
@@ -112,25 +112,25 @@ proptest! {
 
         let after = Duration::from_millis;
         for op in ops {
-            // So no two deadlines are equal: the order of equal ones is not promised.
+            // No two deadlines are equal, because the order of equal deadlines is unspecified.
             clock.advance(Duration::from_nanos(1));
             model.go_to(clock.now() - start);
             match op.clone() {
                 Op::Add(key, priority) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     prop_assert_eq!(queue.add_with(key, at(priority)), model.add(key, priority));
                 }
                 Op::AddAfter(key, millis) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let expected = model.add_after(key, after(millis), DelayKind::Reminder, 0);
                     prop_assert_eq!(queue.add_after(key, after(millis)), expected);
                 }
                 Op::AddRateLimited(key) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, false, None, 0));
                 }
                 Op::AddWith(key, millis, rate_limited, priority) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let after = millis.map(after);
                     let options = AddOptions { after, rate_limited, priority };
                     let expected = match after {
@@ -145,12 +145,12 @@ proptest! {
                     model.failures.remove(&key);
                 }
                 Op::Cancel(key) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let expected = model.waiting.remove(&key).map(|waiting| start + waiting.until);
                     prop_assert_eq!(queue.cancel(&key), expected);
                 }
                 Op::Postpone(key, millis) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let until = model.now + after(millis);
                     let waiting = model.waiting.get_mut(&key).filter(|waiting| until > waiting.until);
                     let expected = waiting.is_some();
@@ -160,7 +160,7 @@ proptest! {
                     prop_assert_eq!(queue.postpone(&key, after(millis)), expected);
                 }
                 Op::Replace(key, millis, kind) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let expected = if model.mode.is_some() {
                         Added::ShutDown
                     } else {
@@ -179,7 +179,7 @@ proptest! {
                     prop_assert_eq!(queue.replace_after(key, after(millis), kind), expected);
                 }
                 Op::Get => {
-                    model.ripen();
+                    model.fire_if_due();
                     match queue.try_get() {
                         Ok(item) => {
                             prop_assert_eq!(Some((*item, item.priority())), model.get());
@@ -203,7 +203,7 @@ proptest! {
                 Op::Retry(index) if !guards.is_empty() => {
                     let guard = guards.swap_remove(index % guards.len());
                     let (key, priority) = (*guard, guard.priority());
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     let expected = model.add_rate_limited(key, true, None, priority);
                     prop_assert_eq!(guard.retry(), expected);
                     model.done(key);
@@ -211,7 +211,7 @@ proptest! {
                 Op::Next(index) if !guards.is_empty() => {
                     let guard = guards.swap_remove(index % guards.len());
                     model.done(*guard);
-                    model.ripen();
+                    model.fire_if_due();
                     match pin!(guard.next()).poll(&mut Context::from_waker(Waker::noop())) {
                         Poll::Ready(Some(item)) => {
                             prop_assert_eq!(Some((*item, item.priority())), model.get());
@@ -225,13 +225,13 @@ proptest! {
                     }
                 }
                 Op::Remove(key) => {
-                    model.ripen_one(key);
+                    model.fire_if_due_one(key);
                     prop_assert_eq!(queue.remove(&key), model.remove(key));
                 }
                 Op::Done(_) | Op::Retry(_) | Op::Next(_) => {}
                 Op::Advance(millis) => clock.advance(Duration::from_millis(millis)),
                 Op::ShutDown(mode) => {
-                    model.ripen();
+                    model.fire_if_due();
                     drop(queue.shut_down(mode));
                     model.mode = model.mode.max(Some(mode));
                 }
@@ -241,7 +241,7 @@ proptest! {
                 continue;
             }
             model.go_to(clock.now() - start);
-            model.ripen();
+            model.fire_if_due();
             let counts = queue.counts();
             prop_assert_eq!(counts.queued, model.queue.len(), "queued after {:?}", op);
             prop_assert_eq!(counts.in_flight, model.running.len());
@@ -254,7 +254,7 @@ proptest! {
                 let failures = model.failures.get(&key).copied().unwrap_or(0);
                 prop_assert_eq!(queue.num_requeues(&key), failures, "failures of {} after {:?}", key, op);
             }
-            if told {
+            if has_metrics {
                 let value = |name: &str| memory.value(name, &[]).unwrap_or_default();
                 for priority in -1..3 {
                     let depth = memory.value("workqueue_depth", &[("priority", &priority.to_string())]);
@@ -280,9 +280,9 @@ proptest! {
         }
 
         model.go_to(clock.now() - start);
-        model.ripen();
+        model.fire_if_due();
         prop_assert_eq!(queue.len(), model.queue.len());
-        // Whatever was left is told, and the end of the last guard ends the drain.
+        // The report lists all remaining keys. Dropping the last guard ends the drain.
         let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::ZERO).wait();
         prop_assert_eq!(report.in_flight.len(), model.running.len());
         prop_assert_eq!(report.queued.len(), model.dirty.len());

@@ -1,4 +1,4 @@
-//! Done and get in one step.
+//! `next`: done and get in one operation.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The key that comes back by the done is what the get finds: nobody who waits is woken for it.
+/// `done` queues the key again, and the `get` returns it. No other waiter is woken for it.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);
@@ -32,14 +32,14 @@ fn next_is_done_and_get_in_one() {
             true => item.blocking_next().unwrap(),
             false => match pin!(item.next()).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(item) => item.unwrap(),
-                Poll::Pending => panic!("there is a key"),
+                Poll::Pending => panic!("a key is queued"),
             },
         };
         assert_eq!((*item, queue.counts().in_flight, wakes.count()), ("a", 1, 0));
     }
     queue.add("a");
     item.done();
-    assert_eq!(wakes.count(), 1, "this time in two steps");
+    assert_eq!(wakes.count(), 1, "with two separate operations, the waiter is woken");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn next_returns_the_oldest_key_or_waits() {
     let mut next = pin!(item.next());
     let mut cx = Context::from_waker(Waker::noop());
     assert!(next.as_mut().poll(&mut cx).is_pending());
-    assert_eq!(queue.counts().in_flight, 0, "it is done while it waits");
+    assert_eq!(queue.counts().in_flight, 0, "the key is done while next waits");
     queue.add("c");
     assert!(matches!(next.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "c"));
 }
@@ -68,7 +68,7 @@ fn next_dropped_before_its_first_poll_is_done() {
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
 
-/// And passes a wake-up on that it had received.
+/// The wake-up that it had received goes to another waiter.
 #[test]
 fn next_dropped_while_waiting_is_done() {
     let queue = queue(&["a"]);
@@ -82,20 +82,20 @@ fn next_dropped_while_waiting_is_done() {
         assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(queue.counts().in_flight, 0);
         queue.add("b");
-        assert_eq!(wakes.count(), 0, "the first is woken");
+        assert_eq!(wakes.count(), 0, "the first waiter is woken");
     }
     assert_eq!(wakes.count(), 1);
     assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == "b"));
 }
 
 #[test]
-fn next_ends_with_the_backlog() {
+fn next_returns_none_after_the_backlog() {
     let queue = queue(&["a"]);
     let item = queue.try_get().unwrap();
     queue.add("a");
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
-    let item = item.blocking_next().expect("it was added while it was held");
+    let item = item.blocking_next().expect("the key was added while it was in flight");
     assert!(drain.as_mut().poll(&mut cx).is_pending());
     assert!(item.blocking_next().is_none());
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));

@@ -1,4 +1,4 @@
-//! The queue under tokio, with its paused clock.
+//! The queue with tokio and its paused clock.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -15,9 +15,9 @@ type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a multi-threaded runtime asks of what its tasks hold.
+/// A multi-threaded runtime requires this of the values that its tasks hold.
 #[test]
-fn handles_guards_and_futures_may_go_to_other_threads() {
+fn handles_guards_and_futures_are_send() {
     fn is_send<T: Send>(_: &T) {}
     fn is_sync<T: Sync>(_: &T) {}
     let queue = Queue::default();
@@ -30,7 +30,7 @@ fn handles_guards_and_futures_may_go_to_other_threads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_get_keeps_the_time_itself() {
+async fn waiting_get_returns_when_a_delay_ends() {
     let queue = Queue::default();
     let start = Instant::now();
     queue.add_after("b", 2 * SECOND);
@@ -42,7 +42,7 @@ async fn a_waiting_get_keeps_the_time_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_get_hands_its_timer_to_another_waiter() {
+async fn cancelled_get_passes_its_timer_to_another_waiter() {
     let queue = Queue::default();
     queue.add_after("a", SECOND);
     let keeper = tokio::spawn({
@@ -73,9 +73,9 @@ async fn drain_with_a_timeout_reports_remaining_keys() {
     assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
 }
 
-/// The default queue can be awaited, with its own timer.
+/// The default queue supports async waits with its own timer.
 #[tokio::test]
-async fn the_default_queue_serves_tasks() {
+async fn default_queue_supports_tasks() {
     let queue = WorkQueue::<String>::default();
     queue.add_after("a".to_owned(), Duration::from_millis(1));
     assert_eq!(queue.get().await.map(|item| item.key().clone()), Some("a".to_owned()));
@@ -85,39 +85,39 @@ fn runtime(threads: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap()
 }
 
-/// Tells of each key that a worker took.
+/// Reports each key that a worker dequeues.
 type Taken = mpsc::Sender<u32>;
 
-/// Is told once all keys have been taken.
-type Told = Arc<Mutex<mpsc::Receiver<()>>>;
+/// Receives a message once all keys have been dequeued.
+type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// A worker that is done with each key at once, but for `busy`: with that it adds `keys` more, and keeps its thread until all of these
-/// have been taken by others.
-async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, told: Told) {
+/// A worker that finishes each key immediately, except `busy`. With `busy`, it adds `keys` more keys and blocks its thread until other
+/// workers have taken them.
+async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
             taken.send(*item).unwrap();
             continue;
         }
         queue.add_all(0..keys);
-        told.lock().unwrap().recv().unwrap();
+        all_taken.lock().unwrap().recv().unwrap();
     }
 }
 
-/// The task that is woken is next in the slot of the thread that computes, where no other thread finds it.
+/// The woken task is in the LIFO slot of the blocked thread, from which no other thread steals.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
-            let (runtime, (taken, all), (tell, told)) = (runtime(4), mpsc::channel(), mpsc::channel());
-            let (queue, told) = (WorkQueue::<u32, C>::default(), Arc::new(Mutex::new(told)));
+            let (runtime, (taken, all), (report_all, all_taken)) = (runtime(4), mpsc::channel(), mpsc::channel());
+            let (queue, all_taken) = (WorkQueue::<u32, C>::default(), Arc::new(Mutex::new(all_taken)));
             let workers: Vec<_> = (0..8)
-                .map(|_| runtime.spawn(work(queue.clone(), taken.clone(), 1000, keys, Arc::clone(&told))))
+                .map(|_| runtime.spawn(work(queue.clone(), taken.clone(), 1000, keys, Arc::clone(&all_taken))))
                 .collect();
             queue.add(1000);
             let mut seen: Vec<u32> = (0..keys).map(|_| all.recv().unwrap()).collect();
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..keys));
-            tell.send(()).unwrap();
+            report_all.send(()).unwrap();
             drop(queue.shut_down(ShutdownMode::FinishBacklog));
             workers.into_iter().for_each(|worker| runtime.block_on(worker).unwrap());
         });
@@ -134,13 +134,13 @@ fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
-/// Its `get` was the first to wait, and is not polled while the other branch of the `select!` computes.
+/// The first waiter's `get` is not polled while the other branch of its `select!` computes.
 #[test]
 fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
         let (runtime, (taken, all)) = (runtime(4), mpsc::channel());
         let queue = WorkQueue::<u32, TokioClock>::default();
-        let told = Arc::new(Mutex::new(mpsc::channel().1));
+        let all_taken = Arc::new(Mutex::new(mpsc::channel().1));
         let (begin, begun) = oneshot::channel::<()>();
         let ((tell_listed, listed), (finish, finished)) = (mpsc::channel(), mpsc::channel::<()>());
         let selects = runtime.spawn({
@@ -161,7 +161,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
         });
         listed.recv().unwrap();
         for _ in 0..2 {
-            runtime.spawn(work(queue.clone(), taken.clone(), u32::MAX, 0, Arc::clone(&told)));
+            runtime.spawn(work(queue.clone(), taken.clone(), u32::MAX, 0, Arc::clone(&all_taken)));
         }
         begin.send(()).unwrap();
         listed.recv().unwrap();
@@ -175,9 +175,9 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The runtime of the first worker is gone, and with it the timer that the queue used.
+/// The runtime of the first worker has shut down, and with it the timer that the queue used.
 #[test]
-fn a_delay_ends_in_another_runtime_than_it_began() {
+fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
         let queue = WorkQueue::<u32, TokioClock>::default();
         let first = runtime(1);
@@ -199,9 +199,9 @@ fn a_delay_ends_in_another_runtime_than_it_began() {
     });
 }
 
-/// A thread outside of any runtime adds a delay, which brings the timer of the waiting task forward.
+/// A thread outside of any runtime adds a shorter delay, which moves the timer of the waiting task forward.
 #[test]
-fn a_thread_outside_of_the_runtime_sets_its_timer() {
+fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
         let (runtime, queue) = (runtime(1), WorkQueue::<u32, TokioClock>::default());
         let waits = runtime.spawn({
@@ -214,7 +214,7 @@ fn a_thread_outside_of_the_runtime_sets_its_timer() {
     });
 }
 
-/// Its worker always finds a key, and another task of the thread runs all the same.
+/// The worker always finds a key, but another task of the thread still runs.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -230,5 +230,5 @@ async fn get_uses_the_cooperative_budget() {
         runs += 1;
         tokio::task::yield_now().await;
     }
-    assert!(runs >= 100, "{runs} runs beside 12,800 keys");
+    assert!(runs >= 100, "{runs} runs during 12,800 keys");
 }

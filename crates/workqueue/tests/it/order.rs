@@ -9,7 +9,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The bound that [`Priority::with_ageing`] states, under a steady flow of keys that are more urgent.
+/// The bound that [`Priority::with_ageing`] documents, under a steady flow of keys with a higher priority.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -19,7 +19,7 @@ fn with_ageing_nothing_starves() {
     queue.add_with(u32::MAX, at(-100));
     let mut handed_out = 0;
     for key in 0.. {
-        // Two come for one that is handed out.
+        // Two keys are added for each key that is dequeued.
         queue.add_with(2 * key, at(0));
         queue.add_with(2 * key + 1, at(0));
         clock.advance(SECOND / 10);
@@ -30,7 +30,7 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // 100 levels of 1 s, at 20 keys a second: only what came within that time was before it.
+    // 100 levels of 1 s each, at 20 keys per second: only keys that were added within that time were dequeued earlier.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -48,7 +48,7 @@ fn raised_key_keeps_its_waiting_time() {
     assert_eq!(order, ["old", "new"]);
 }
 
-/// With n tenants, the next key of each comes after at most n - 1 keys of others, whatever they have queued.
+/// With n tenants, the next key of each tenant is dequeued after at most n - 1 keys of other tenants.
 #[test]
 fn tenant_with_many_keys_does_not_delay_others() {
     let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());
@@ -65,9 +65,9 @@ fn tenant_with_many_keys_does_not_delay_others() {
     assert_eq!(queue.len(), 997);
 }
 
-/// Nobody looked at the queue when its delay ended.
+/// No call accessed the queue when the delay ended.
 #[test]
-fn a_key_ages_from_the_end_of_its_delay() {
+fn ageing_starts_at_the_end_of_a_delay() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.order = Box::new(Priority::with_ageing(SECOND));

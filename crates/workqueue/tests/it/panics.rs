@@ -1,4 +1,4 @@
-//! Code of the user's that panics, or uses the queue where it may: no key is stuck, and no wait goes on for ever.
+//! User code that panics or calls the queue: no key gets stuck, and no wait is endless.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -21,12 +21,12 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(crate) fn panics(call: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("it panics");
     match payload.downcast::<&str>() {
-        Ok(told) => (*told).to_owned(),
+        Ok(message) => (*message).to_owned(),
         Err(payload) => *payload.downcast::<String>().expect("a message"),
     }
 }
 
-/// A key whose `Clone` and `Eq` panic when they are told to, and whose `Drop` calls back.
+/// A key whose `Clone` and `Eq` panic while their flags are set, and whose `Drop` makes a callback.
 struct Key {
     number: u32,
     bad_clone: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl Drop for Key {
     }
 }
 
-/// Nothing is in flight that no guard holds: a drain ends.
+/// Asserts that a drain ends: every key in flight has a guard.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -102,9 +102,9 @@ fn key_with_panicking_clone_is_done() {
     assert_eq!(panics(|| drop(queue.try_get())), "no copies");
     assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
     keys.bad_clone.store(false, Ordering::SeqCst);
-    assert_eq!(queue.try_get().unwrap().number, 2, "the others go on");
+    assert_eq!(queue.try_get().unwrap().number, 2, "other keys are not affected");
     queue.add(keys.key(1));
-    assert_eq!(queue.blocking_get().unwrap().number, 1, "and so does the key, when it is added again");
+    assert_eq!(queue.blocking_get().unwrap().number, 1, "the key can be added again");
     assert_drains(&queue);
 }
 
@@ -127,7 +127,7 @@ fn get_passes_its_wakeup_on_when_key_panics() {
 }
 
 #[test]
-fn an_add_whose_eq_panics_changes_nothing() {
+fn add_whose_eq_panics_has_no_effect() {
     let keys = Keys::default();
     let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     queue.add(keys.key(1));
@@ -140,7 +140,7 @@ fn an_add_whose_eq_panics_changes_nothing() {
     assert_drains(&queue);
 }
 
-/// The call that left it had returned by then.
+/// The call that pushed the add to the inbox had already returned.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -152,11 +152,11 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_eq!(panics(|| _ = queue.counts()), "no comparisons");
     keys.bad_eq.store(false, Ordering::SeqCst);
     let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| item.number).collect();
-    assert_eq!(taken, [1, 0, 2], "nothing else was lost");
+    assert_eq!(taken, [1, 0, 2], "no other key was lost");
     assert_drains(&queue);
 }
 
-/// Whether merged, refused, expired, taken back or done: a key that uses the queue when it is dropped does not meet its own lock.
+/// A key can use the queue in its drop, whether it was merged, rejected, expired, removed or done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -180,13 +180,13 @@ fn no_key_is_dropped_under_the_lock() {
         item.done();
     }
     clock.advance(2 * SECOND);
-    assert_eq!(queue.counts().idle, 0, "all failures have expired, ten keys in one step");
+    assert_eq!(queue.counts().idle, 0, "all failures have expired, ten keys in one operation");
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     queue.add(keys.key(4));
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue, when it is called and when it is dropped, as an executor may that is drawn from.
+/// A waker that uses the queue when it is called and when it is dropped, as an executor could.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -207,7 +207,7 @@ impl Drop for Curious {
     }
 }
 
-/// Whether its waiter is polled again with another one, is dropped, or is woken.
+/// The waiter is polled again with another waker, is dropped, or is woken.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -222,38 +222,36 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
             let (mut other, mut get) = (pin!(queue.get()), pin!(queue.get()));
             assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
             assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
-            assert_eq!(counts(), (0, 1), "another one");
+            assert_eq!(counts(), (0, 1), "polled with another waker");
             assert!(other.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
             queue.add(1);
-            assert_eq!(counts(), (1, 2), "a key");
+            assert_eq!(counts(), (1, 2), "woken by a key");
         }
-        assert_eq!(counts(), (2, 3), "its waiter is dropped, and the other one's called instead");
+        assert_eq!(counts(), (2, 3), "a notified get is dropped, and another waiter is woken instead");
         let item = queue.try_get().unwrap();
         {
             let mut get = pin!(queue.get());
             assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
         }
-        assert_eq!(counts(), (2, 4), "its waiter is dropped, which nothing has woken");
+        assert_eq!(counts(), (2, 4), "a listed get is dropped");
         let mut get = pin!(queue.get());
         assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
         {
             let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
-            assert_eq!(counts(), (3, 5), "the shutdown");
+            assert_eq!(counts(), (3, 5), "woken by the shutdown");
             assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
             assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
-            assert_eq!(counts(), (3, 6), "another one");
+            assert_eq!(counts(), (3, 6), "the drain is polled with another waker");
         }
-        assert_eq!(counts(), (3, 7), "its drain is dropped");
+        assert_eq!(counts(), (3, 7), "the drain is dropped");
         let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
         assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
         item.done();
-        assert_eq!(counts(), (4, 8), "the end");
+        assert_eq!(counts(), (4, 8), "woken by the end of the shutdown");
     });
 }
 
-/// A formatter that uses the queue, as a logger may that is drawn from.
-/// Not even where a panic of the user's code leaves a key behind. Each of them looks at the queue when it is dropped, and would wait for
-/// ever.
+/// A panic of user code can leave a key to drop. The keys use the queue in their drop, which would deadlock under the lock.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -287,7 +285,7 @@ impl Wake for Panics {
     }
 }
 
-/// A waker that panics when it is called.
+/// Creates a waker that panics when it is called.
 pub(crate) fn waker() -> Waker {
     Waker::from(Arc::new(Panics))
 }
@@ -319,9 +317,9 @@ fn no_waiter_stays_asleep_when_a_waker_panics() {
 fn nothing_is_formatted_under_the_lock() {
     struct Logger<'a>(&'a WorkQueue<u32, ManualClock>, String);
     impl Write for Logger<'_> {
-        fn write_str(&mut self, told: &str) -> fmt::Result {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
             self.0.counts();
-            self.1.push_str(told);
+            self.1.push_str(text);
             Ok(())
         }
     }
@@ -375,7 +373,7 @@ fn panicking_order_loses_only_the_affected_key() {
     bad.store(true, Ordering::SeqCst);
     assert_eq!(panics(|| queue.add("new")), "no place");
     assert_eq!(panics(|| drop(queue.try_get())), "no next one");
-    assert_eq!(panics(|| drop(held)), "no place", "it was added again, and has no place now that it is done");
+    assert_eq!(panics(|| drop(held)), "no place", "the key was added while in flight, and its push panics");
     bad.store(false, Ordering::SeqCst);
     assert_eq!((queue.counts().in_flight, queue.counts().idle, queue.len()), (0, 0, 1));
     assert_eq!(*queue.try_get().unwrap(), "queued");
@@ -402,9 +400,9 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic is in the drop of the guard, while the first unwinds: it may not end the process.
+/// The second panic occurs in the drop of the guard while the first unwinds. It must not abort the process.
 #[test]
-fn a_limiter_and_an_order_may_panic_at_once() {
+fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
     let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
     let limiter = Box::new(BadLimiter);
@@ -420,14 +418,14 @@ fn a_limiter_and_an_order_may_panic_at_once() {
 }
 
 #[test]
-fn a_limiter_that_panics_leaves_nothing_behind() {
+fn panicking_limiter_leaves_no_record() {
     let limiter = Box::new(BadLimiter);
     let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
     assert_eq!(panics(|| _ = queue.add_rate_limited("new")), "no delay");
     assert!(queue.snapshot().is_empty());
 }
 
-/// A provider whose instruments panic.
+/// A provider whose counters and histograms panic.
 #[derive(Debug)]
 struct BadProvider;
 
@@ -465,7 +463,7 @@ impl Provider for BadProvider {
     }
 }
 
-/// A provider whose histograms panic, and nothing else.
+/// A provider of which only the histograms panic.
 #[derive(Debug)]
 struct BadHistograms(InMemoryProvider);
 
@@ -492,14 +490,14 @@ fn panicking_provider_is_not_called_again() {
     let metrics = Some(Arc::new(BadProvider) as Arc<dyn Provider>);
     let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
     assert_eq!(panics(|| queue.add("a")), "no counter");
-    assert_eq!(queue.len(), 1, "the add is made all the same");
+    assert_eq!(queue.len(), 1, "the add has its effect");
     queue.add("b");
     queue.try_get().unwrap().done();
     assert_eq!(*queue.try_get().unwrap(), "b");
     assert_drains(&queue);
 }
 
-/// The key was handed out by a call that does not return.
+/// The call that dequeued the key panics instead of returning it.
 #[test]
 fn panic_during_dequeue_leaves_no_key_in_flight() {
     for blocks in [false, true] {
@@ -517,7 +515,7 @@ fn panic_during_dequeue_leaves_no_key_in_flight() {
 }
 
 #[test]
-fn a_panic_at_next_leaves_no_key_in_flight() {
+fn panic_in_next_leaves_no_key_in_flight() {
     let bad = Arc::new(AtomicBool::new(false));
     let order = BadOrder(Fifo::default(), Arc::clone(&bad));
     let queue = WorkQueue::new(QueueConfig { order: Box::new(order), ..QueueConfig::new(ManualClock::new()) });

@@ -1,4 +1,4 @@
-//! client-go's tests of its parallelizer, P1 and P2, and cancellation.
+//! client-go's tests of the parallelizer, P1 and P2, and cancellation.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,8 +37,9 @@ fn p2_primes() {
 }
 
 #[test]
-fn nothing_runs_once_it_is_cancelled() {
-    let unfinished = parallelize_until(count(4), 100, count(3), || true, |_| panic!("was begun")).unwrap_err();
+fn no_piece_runs_after_cancellation() {
+    let unfinished =
+        parallelize_until(count(4), 100, count(3), || true, |_| panic!("a piece was started")).unwrap_err();
     assert!(unfinished.panics.is_empty());
     assert_eq!(unfinished.skipped, vec![0..100; 1]);
 }
@@ -53,7 +54,7 @@ fn cancellation_is_checked_before_each_piece_and_reported() {
         };
         let unfinished = parallelize_until(count(workers), 100, count(10), cancelled, work).unwrap_err();
         let done = done.load(Ordering::SeqCst);
-        assert!((25..25 + workers).contains(&done), "those that ran were waited for: {done}");
+        assert!((25..25 + workers).contains(&done), "the call waits for running pieces: {done}");
         assert_eq!(unfinished.skipped.iter().map(ExactSizeIterator::len).sum::<usize>(), 100 - done);
         if workers == 1 {
             assert_eq!(unfinished.skipped, vec![25..100; 1]);

@@ -1,5 +1,4 @@
-//! controller-runtime's tests of its priority queue: C1 to C26. C27 is in metrics.rs, and the shapes of its benchmarks, C28, are in
-//! shapes.rs.
+//! controller-runtime's tests of the priority queue, C1 to C26. C27 is in metrics.rs. The benchmarks, C28, are in shapes.rs.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -24,7 +23,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A queue that merges as controller-runtime's does.
+/// Returns a configuration with controller-runtime's rules for merging.
 pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
@@ -45,12 +44,12 @@ fn after(after: Duration) -> AddOptions {
     AddOptions { after: Some(after), ..AddOptions::default() }
 }
 
-/// Takes the next key, and is done with it.
+/// Dequeues the next key and marks it as done.
 fn take(queue: &Queue) -> Option<(&'static str, i32)> {
     queue.try_get().ok().map(|item| (*item, item.priority()))
 }
 
-/// The wake-ups that are counted, and a waker that counts them.
+/// Returns a counter of wake-ups and its waker.
 fn wakes() -> (Arc<Wakes>, Waker) {
     let wakes = Arc::new(Wakes::default());
     (Arc::clone(&wakes), Waker::from(wakes))
@@ -88,7 +87,7 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// Unlike there, and as in client-go: foo takes its place when it is free again, not when it was added.
+/// Unlike controller-runtime and like client-go: foo gets its position when it is done, not when it was added.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -111,7 +110,7 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// Unlike there, `len` is client-go's: what could be handed out. What is held and dirty is counted beside it.
+/// Unlike controller-runtime: `len` counts only keys that can be dequeued, as in client-go. Dirty keys in flight are counted separately.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -120,7 +119,7 @@ fn c5_enqueues_an_item_that_is_held() {
     queue.add("foo");
     assert_eq!((queue.len(), queue.counts().dirty_in_flight), (0, 1));
     foo.done();
-    assert_eq!(take(&queue), Some(("foo", 0)), "its priority starts afresh");
+    assert_eq!(take(&queue), Some(("foo", 0)), "the priority is that of the new add");
     assert_eq!(metrics.counts(), (2, 0, vec![(0, 0), (1, 0)]));
 }
 
@@ -185,7 +184,7 @@ fn c10_get_after_shutdown() {
     }
 }
 
-/// A cheap source of numbers that are random enough.
+/// A simple pseudorandom number generator.
 fn dice(seed: &mut u64, sides: u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) % sides
@@ -243,7 +242,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// What 10 writers do: 1000 adds each, of 50 keys, with any priority, half of them delayed.
+/// One of 10 writers: 1000 adds of 50 keys with random priorities, half of them delayed.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -253,22 +252,22 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     }
 }
 
-/// Delays end by themselves, and only before the shutdown.
+/// Waits for the end of all delays, because delays do not end during a shutdown.
 fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // Keys that are dirty and held when a consumer leaves are queued for the one that holds them.
+    // A key that was added while in flight is queued for the consumer that holds it, even if other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// The priorities: each add and each hand-out is under a lock of the test, so that it is known which came first.
+/// The priorities. Adds and dequeues run under a lock of the test, so that their order is known.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // The highest priority that each key was added with since it was last handed out.
+        // The highest priority that each key was added with since it was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -312,18 +311,18 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// What is known of a key while others race for it.
+/// The state of a key in the test with races.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
-    /// The highest priority that it was ever added with.
+    /// The highest priority that the key was ever added with.
     highest: AtomicI32,
-    /// How many adds have begun, and how many had when it was last handed out.
+    /// The number of adds that have begun, now and when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
 
-/// The races: 10 writers and 100 takers with nothing between them but the queue.
+/// The races: 10 writers and 100 consumers without further synchronization.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     ends(|| {
@@ -335,7 +334,7 @@ fn c15_fuzz_priority_queue_with_races() {
                 scope.spawn(|| {
                     while let Some(item) = queue.blocking_get() {
                         let key = &keys[*item as usize];
-                        assert!(!key.is_held.swap(true, Ordering::SeqCst), "{} is handed out twice at once", *item);
+                        assert!(!key.is_held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
                         assert!((0..=key.highest.load(Ordering::SeqCst)).contains(&item.priority()), "{item:?}");
                         key.seen.store(key.added.load(Ordering::SeqCst), Ordering::SeqCst);
                         thread::yield_now();
@@ -358,7 +357,7 @@ fn c15_fuzz_priority_queue_with_races() {
             c15_end(&queue);
         });
         for (number, key) in keys.into_iter().enumerate() {
-            assert_eq!(key.seen.into_inner(), key.added.into_inner(), "{number} was handed out after each of its adds");
+            assert_eq!(key.seen.into_inner(), key.added.into_inner(), "{number} was dequeued after each of its adds");
         }
         assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
     });
@@ -372,7 +371,7 @@ fn c16_high_priority_items_come_first_many_times() {
         let before = metrics.counts().1;
         for number in 0..1000 {
             for priority in [10, 5, 0, -5, -10] {
-                // So no two end at the same time.
+                // No two delays end at the same time.
                 clock.advance(Duration::from_nanos(1));
                 queue.add_with((priority, number), AddOptions { after, priority, ..AddOptions::default() });
             }
@@ -402,7 +401,7 @@ fn c17_returns_only_after_after_has_passed() {
     assert!(poll(&mut get, &waker).is_pending());
     clock.advance(Duration::from_nanos(1));
     assert_eq!(wakes.count(), 1);
-    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("its time has come") };
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("the delay has ended") };
     assert_eq!((*item, metrics.counts().1), ("foo", 1));
 }
 
@@ -423,7 +422,7 @@ fn c19_returns_an_item_as_soon_as_possible() {
     assert!(poll(&mut get, &waker).is_pending());
     queue.add("foo");
     assert_eq!(wakes.count(), 1);
-    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("it is there") };
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("a key is queued") };
     assert_eq!(*item, "foo");
 }
 
@@ -435,7 +434,7 @@ fn c20_an_add_without_after_overtakes_the_waiting_one() {
     assert!(poll(&mut get, &waker).is_pending());
     queue.add("foo");
     assert_eq!(wakes.count(), 1);
-    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("it is there") };
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("a key is queued") };
     assert_eq!((*item, metrics.counts().0), ("foo", 1));
     item.done();
     clock.advance(60 * SECOND);
@@ -461,7 +460,7 @@ fn c22_get_is_unblocked_by_shutdown() {
             assert!(poll(&mut get.as_mut(), waker).is_pending());
         }
         drop(queue.shut_down(mode));
-        assert_eq!(all.each_ref().map(|(wakes, _)| wakes.count()), [1; 3], "{mode:?}: all at once");
+        assert_eq!(all.each_ref().map(|(wakes, _)| wakes.count()), [1; 3], "{mode:?}: all waiters are woken");
         for (get, (_, waker)) in gets.iter_mut().zip(&all) {
             assert!(matches!(poll(&mut get.as_mut(), waker), Poll::Ready(None)));
         }

@@ -1,5 +1,4 @@
-//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark. `tests/ROWS.md` lists
-//! all rows.
+//! client-go's tests of the base queue, Q1 to Q11. Q12 is a benchmark. `tests/ROWS.md` lists all rows.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -14,7 +13,7 @@ use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ti
 use crate::support::at;
 use crate::watch::ends;
 
-/// A queue whose `get` can be polled by hand.
+/// Creates a queue whose `get` the test polls.
 fn queue<K: Eq + Send + 'static>() -> WorkQueue<K, ManualClock> {
     WorkQueue::new(QueueConfig::new(ManualClock::new()))
 }
@@ -54,7 +53,7 @@ fn q1(drain: bool) {
     });
     assert_eq!(queue.len(), 0);
     let taken = taken.into_inner();
-    assert!((50..=2500).contains(&taken), "each key at least once, and no add twice: {taken}");
+    assert!((50..=2500).contains(&taken), "each key at least once, and no more than one run per add: {taken}");
 }
 
 #[test]
@@ -85,7 +84,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key comes twice: its second add is made while it is held.
+        // Each key is processed twice, because it is added again while in flight.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }
@@ -131,7 +130,7 @@ fn q4_reinsert() {
     assert_eq!(queue.len(), 0);
 }
 
-/// A first-in-first-out order that counts touches.
+/// A FIFO order that counts touches.
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
@@ -187,9 +186,9 @@ fn q6_collapse_while_processing() {
     {
         let mut second = pin!(queue.get());
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(second.as_mut().poll(&mut cx).is_pending(), "held by the first worker");
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "in flight at the first worker");
         item.done();
-        let Poll::Ready(Some(item)) = second.as_mut().poll(&mut cx) else { panic!("free now") };
+        let Poll::Ready(Some(item)) = second.as_mut().poll(&mut cx) else { panic!("the key is queued") };
         assert_eq!(*item, "foo");
     }
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
@@ -209,7 +208,7 @@ fn q7_queue_drainage_using_shut_down_with_drain() {
     first.done();
     assert!(drain.as_mut().poll(&mut cx).is_pending());
     second.done();
-    let Poll::Ready(report) = drain.as_mut().poll(&mut cx) else { panic!("nothing is held any more") };
+    let Poll::Ready(report) = drain.as_mut().poll(&mut cx) else { panic!("no key is in flight") };
     assert!(report.complete && report.in_flight.is_empty());
 }
 
@@ -219,7 +218,7 @@ fn q8_no_queue_drainage_using_shut_down() {
     queue.add("foo");
     queue.add("bar");
     let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-    // Returns, though both are held.
+    // Returns although both keys are in flight.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
 }
@@ -234,7 +233,7 @@ fn q9_force_queue_shutdown() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(drain.as_mut().poll(&mut cx).is_pending());
     drop(queue.shut_down(ShutdownMode::Abandon));
-    let Poll::Ready(mut report) = drain.as_mut().poll(&mut cx) else { panic!("nobody waits for the guards") };
+    let Poll::Ready(mut report) = drain.as_mut().poll(&mut cx) else { panic!("Abandon does not wait for guards") };
     report.in_flight.sort_unstable();
     assert_eq!((report.mode, report.in_flight), (ShutdownMode::Abandon, vec!["bar", "foo"]));
 }
@@ -250,7 +249,7 @@ fn q10_queue_drainage_with_dirty_item() {
     assert!(drain.as_mut().poll(&mut cx).is_pending());
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
     item.done();
-    assert!(drain.as_mut().poll(&mut cx).is_pending(), "it has to be worked on once more");
+    assert!(drain.as_mut().poll(&mut cx).is_pending(), "the dirty key is queued once more");
     let item = queue.try_get().unwrap();
     assert_eq!(*item, "foo");
     item.done();
@@ -269,7 +268,7 @@ fn q11_garbage_collection() {
     drop(queue);
 }
 
-/// The same in a queue so large that it removes records by the batch.
+/// The same in a queue that is large enough to free records in batches.
 #[test]
 fn q11_garbage_collection_in_a_large_queue() {
     let queue = queue();
@@ -295,12 +294,12 @@ fn add_all_keeps_order_and_deduplicates() {
     assert_eq!(queue.shut_down(ShutdownMode::FinishBacklog).wait().refused, 2);
 }
 
-/// Its iterator may look at the queue.
+/// The iterator may use the queue.
 #[test]
-fn the_iterator_of_many_keys_runs_without_the_lock() {
+fn add_all_iterates_without_the_lock() {
     ends(|| {
         let queue: WorkQueue<usize> = WorkQueue::default();
         queue.add_all((0..200).map(|_| queue.len()));
-        assert_eq!(queue.len(), 4, "a new length for each 64 keys");
+        assert_eq!(queue.len(), 4, "the length changes after each batch of 64 keys");
     });
 }

@@ -1,4 +1,4 @@
-//! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
+//! client-go's test of the rate-limiting queue, R1, and further cases.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // As in Go, where a second call is charged though its delay ends later than the first one's.
+    // As in client-go, where a second call counts even if its delay ends later than the first.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -83,14 +83,14 @@ fn failures_of_a_key_that_is_never_forgotten_expire() {
     clock.advance(MS);
     queue.try_get().unwrap().done();
     clock.advance(999 * MS);
-    assert_eq!(queue.num_requeues(&"a"), 1, "not yet");
+    assert_eq!(queue.num_requeues(&"a"), 1, "not expired yet");
     clock.advance(MS);
     assert_eq!(queue.num_requeues(&"a"), 0);
-    assert!(queue.try_get().is_err(), "whoever looks for a key");
-    assert!(queue.snapshot().is_empty(), "finds the record gone");
+    assert!(queue.try_get().is_err(), "no key is queued");
+    assert!(queue.snapshot().is_empty(), "the access removed the record");
 }
 
-/// A limiter that keeps what it was told to forget.
+/// A limiter that records the keys passed to `forget`.
 struct Forgetful(Arc<Mutex<Vec<&'static str>>>);
 
 impl RateLimiter<&'static str> for Forgetful {
@@ -103,11 +103,11 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// As client-go's does, which has no other memory. A key that the queue does not know may be one that the limiter knows.
+/// As in client-go, where only the limiter has failures. The limiter may know a key that the queue does not know.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
-    for (step, told) in [
+    for (step, expected) in [
         ((|queue: &Queue| queue.forget(&"a")) as fn(&Queue), &["a"][..]),
         (|queue| queue.forget(&"unknown"), &["unknown"]),
         (|queue| queue.try_get().unwrap().forget(), &["a"]),
@@ -122,11 +122,11 @@ fn forget_is_called_on_the_limiter() {
         queue.add_rate_limited("a");
         clock.advance(MS);
         step(&queue);
-        assert_eq!(*forgotten.lock().unwrap(), told);
+        assert_eq!(*forgotten.lock().unwrap(), expected);
     }
 }
 
-/// Whatever comes first after their time, and though nobody has looked for a key since.
+/// For each kind of first access after the expiry, without an earlier access to the queue.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -147,14 +147,14 @@ fn expired_failures_never_count_again() {
         clock.advance(1000 * MS);
         assert_eq!(queue.num_requeues(&"a"), 0);
         step(&queue);
-        assert_eq!(queue.num_requeues(&"a"), 0, "and not again");
+        assert_eq!(queue.num_requeues(&"a"), 0, "the failures do not return");
         assert_eq!((queue.snapshot().len(), queue.counts().queued, queue.counts().idle), (queued, queued, 0));
-        assert_eq!(*forgotten.lock().unwrap(), ["a"], "the limiter is told");
+        assert_eq!(*forgotten.lock().unwrap(), ["a"], "the limiter's forget is called");
     }
 }
 
 #[test]
-fn a_question_does_not_prolong_the_failures() {
+fn lookup_does_not_extend_the_expiry_of_failures() {
     let (mut config, clock) = config();
     config.keep_failures = Some(1000 * MS);
     let queue = WorkQueue::new(config);
@@ -188,16 +188,16 @@ fn dequeue_limit_caps_the_rate_without_debt() {
     }
     assert!(queue.try_get().is_ok() && queue.try_get().is_ok());
     for _ in 0..50 {
-        assert!(queue.try_get().is_err(), "the burst is spent, and asking costs nothing");
+        assert!(queue.try_get().is_err(), "the burst is used up, and a failed get takes no token");
     }
     clock.advance(100 * MS);
     assert!(queue.try_get().is_ok());
     assert!(queue.try_get().is_err());
-    assert_eq!(queue.len(), 1, "what has to wait stays queued");
+    assert_eq!(queue.len(), 1, "the waiting key stays queued");
 }
 
 #[test]
-fn a_waiting_get_sleeps_until_the_next_token() {
+fn waiting_get_sleeps_until_the_next_token() {
     let (mut config, clock) = config();
     config.dequeue_limit = Some(TokenBucket::new(10.0, 1, clock.now()));
     let queue = WorkQueue::new(config);
@@ -212,9 +212,9 @@ fn a_waiting_get_sleeps_until_the_next_token() {
     assert!(get.as_mut().poll(&mut cx).is_ready());
 }
 
-/// Whatever they would have become, and whether they are charged or not.
+/// Each kind of rejected add is counted, whether or not it counts a failure.
 #[test]
-fn a_refused_add_of_any_kind_is_counted() {
+fn every_kind_of_rejected_add_is_counted() {
     type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
     let steps: [Step; 8] = [
         |queue, _| queue.add("new"),
@@ -241,7 +241,7 @@ fn a_refused_add_of_any_kind_is_counted() {
     }
 }
 
-/// A limiter that counts no failures, as a bucket does not.
+/// A limiter that counts no failures, like a token bucket.
 struct Bucket;
 
 impl<K> RateLimiter<K> for Bucket {
@@ -254,9 +254,9 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// Only a charge that counts a failure leaves one, and that expires like any other.
+/// Only a charge that counts a failure creates a record, and that record expires.
 #[test]
-fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
+fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
     bucket.charge = RetryAccounting::Always;
     bucket.limiter = Box::new(Bucket);
@@ -276,22 +276,22 @@ fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail, and each time somebody has asked for the key to be looked at sooner than the limiter says.
+/// Fifty reconciles fail, and each time a reminder with an earlier deadline than the retry is pending.
 #[test]
-fn a_failure_counts_beside_an_earlier_reminder() {
+fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
     let queue = WorkQueue::new(config);
     queue.add("a");
     for _ in 0..50 {
         let item = queue.try_get().unwrap();
         queue.add_after("a", Duration::from_nanos(1));
-        assert_eq!(item.retry(), Added::Merged, "the reminder comes first");
+        assert_eq!(item.retry(), Added::Merged, "the reminder has the earlier deadline");
         clock.advance(MS);
     }
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The key runs again anyway, and the failure counts all the same.
+/// The key runs again anyway, but the failure still counts.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -312,11 +312,11 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     let queue = WorkQueue::new(config);
     queue.add_after("a", Duration::from_nanos(1));
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
-    // From now on the delay is that of a retry too.
+    // From now on, the pending delay counts as a retry.
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder that joins a retry does not let an event out of the back-off, whichever of them came first and ends first.
+/// A reminder that is merged with a retry does not let an add end the backoff, in any order of calls and deadlines.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

@@ -1,4 +1,4 @@
-//! A provider of one's own: it keeps what the one in memory keeps, and the lowest value that a gauge was ever read with.
+//! A metrics provider that also records the lowest value that was read from a gauge.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The adds, the retries, and the depth by priority.
+    /// Returns the adds, the retries, and the depth by priority.
     pub(crate) fn counts(&self) -> (u64, u64, Vec<(i32, i64)>) {
         let count = |name| self.memory.value(name, &[]).unwrap_or_default() as u64;
         let samples = self.memory.samples().into_iter().filter(|sample| sample.metric.name == "workqueue_depth");
         let mut depths: Vec<_> = samples
             .map(|sample| match (sample.labels[2].parse(), sample.value) {
                 (Ok(priority), Value::Gauge(depth)) => (priority, depth as i64),
-                other => panic!("{other:?} is no depth"),
+                other => panic!("{other:?} is not a gauge"),
             })
             .collect();
         depths.sort_unstable();

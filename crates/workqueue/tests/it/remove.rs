@@ -1,4 +1,4 @@
-//! Taking an add back.
+//! Removing keys from the queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ fn orders() -> [Box<dyn Order<&'static str>>; 4] {
     ]
 }
 
-/// Takes all that is queued, and is done with it.
+/// Dequeues all queued keys and marks them as done.
 fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// Whatever the order, and also the first and the last.
+/// For each order, including the first and the last key.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {
@@ -44,13 +44,13 @@ fn removed_key_is_not_dequeued() {
         }
         for key in ["a", "c", "e"] {
             assert!(queue.remove(&key));
-            assert!(!queue.remove(&key), "{key} is there no more: {queue:?}");
+            assert!(!queue.remove(&key), "{key} was already removed: {queue:?}");
         }
-        assert!(!queue.remove(&"f"), "it never was");
+        assert!(!queue.remove(&"f"), "f was never added");
         assert_eq!((queue.len(), queue.snapshot().len()), (2, 2));
         assert_eq!(take(&queue), ["b", "d"]);
         queue.add("a");
-        assert_eq!(take(&queue), ["a"], "added again, it comes");
+        assert_eq!(take(&queue), ["a"], "a removed key can be added again");
     }
 }
 
@@ -66,13 +66,13 @@ fn key_with_raised_priority_is_removed_correctly() {
     }
 }
 
-/// What is in flight stays so, but does not come once more.
+/// The key stays in flight but is not queued again.
 #[test]
 fn remove_undoes_an_add_of_an_in_flight_key() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));
     queue.add("a");
     let item = queue.try_get().unwrap();
-    assert!(!queue.remove(&"a"), "it was not added since");
+    assert!(!queue.remove(&"a"), "the key was not added since it was dequeued");
     queue.add("a");
     assert!(queue.remove(&"a"));
     assert_eq!((queue.counts().in_flight, queue.counts().dirty_in_flight), (1, 0));
@@ -80,23 +80,23 @@ fn remove_undoes_an_add_of_an_in_flight_key() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// As do the failures.
+/// The failure count stays, too.
 #[test]
-fn a_pending_delay_stays() {
+fn remove_keeps_a_pending_delay() {
     let (queue, clock) = queue(Box::new(Fifo::default()));
     queue.add_rate_limited("a");
     let deadline = queue.snapshot()[0].delay;
     queue.add("a");
     assert!(queue.remove(&"a"));
-    assert!(!queue.remove(&"a"), "a delay is no add yet");
+    assert!(!queue.remove(&"a"), "a pending delay is not an add");
     assert_eq!((queue.snapshot()[0].delay, queue.num_requeues(&"a")), (deadline, 1));
     clock.advance(SECOND);
-    assert!(queue.remove(&"a"), "now it is");
+    assert!(queue.remove(&"a"), "the delay has ended");
     assert_eq!((take(&queue), queue.num_requeues(&"a")), (vec![], 1));
 }
 
 #[test]
-fn a_removal_may_end_the_backlog() {
+fn removal_of_the_last_key_ends_the_drain() {
     let (queue, _clock) = queue(Box::new(Fifo::default()));
     queue.add("a");
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -107,7 +107,7 @@ fn a_removal_may_end_the_backlog() {
     assert!(queue.blocking_get().is_none());
 }
 
-/// It was not handed out, so no duration is told.
+/// The key was not dequeued, so no queue duration is reported.
 #[test]
 fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());

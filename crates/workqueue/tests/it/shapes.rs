@@ -1,4 +1,4 @@
-//! The shapes of controller-runtime's benchmarks of its priority queue, C28: smaller, and not timed.
+//! controller-runtime's benchmarks of the priority queue, C28, as smaller tests without timing.
 
 use std::ops::Range;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Everything at once, on real threads, for a bounded time: no key is lost, none is held twice, and the end comes.
+//! All operations at once, on real threads, for a bounded time: no key is lost or in flight twice, and the queue drains.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// Per key: what was last asked for, and what was last seen. At the end they agree.
+/// For each key, the last requested and the last processed version. They are equal at the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -40,9 +40,9 @@ fn soak_on_threads_and_tasks() {
 
         let reconcile = |item: pintle_workqueue::WorkItem<usize, ThreadTimer>, seed: &mut u64| {
             let work = &work[*item];
-            assert!(!work.held.swap(true, Ordering::SeqCst), "{} is held twice", *item);
+            assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read first: whatever is wanted later is added later.
+            // Read this first: each later request is followed by another add.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -65,7 +65,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread of tasks, whose gets are dropped now and then before they have anything.
+            // One thread runs tasks whose gets are sometimes dropped while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -74,7 +74,7 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // One poll only: the wake-up, if there is one, is for another.
+                                // Poll once and drop the future. A wake-up of this waiter must go to another one.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,
@@ -111,7 +111,7 @@ fn soak_on_threads_and_tasks() {
                     });
                 }
             });
-            // Delays and retries end by themselves, within milliseconds.
+            // All delays and retries end within milliseconds.
             while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
                 thread::yield_now();
             }
@@ -125,7 +125,7 @@ fn soak_on_threads_and_tasks() {
     });
 }
 
-/// The smallest executor: what the queue needs of one.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
     impl std::task::Wake for Unpark {

@@ -1,4 +1,4 @@
-//! The model: sets and lists as in the spec, and no cleverness.
+//! The naive model: sets and lists, without optimizations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,17 +23,17 @@ pub(crate) struct Model {
 
     pub(crate) now: Duration,
     pub(crate) mode: Option<ShutdownMode>,
-    /// In order of arrival at the present priority.
+    /// In order of arrival at the current priority.
     pub(crate) queue: Vec<Key>,
     pub(crate) dirty: BTreeSet<Key>,
     pub(crate) running: BTreeSet<Key>,
     pub(crate) waiting: BTreeMap<Key, Waiting>,
     pub(crate) failures: BTreeMap<Key, u32>,
-    /// Since when the failures are all that is known of a key.
+    /// When each idle key became idle.
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// What the metrics say: how many adds were not merged, and how many keys were handed out, and done.
+    /// Expected metrics: adds that were not merged, dequeued keys, and finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Waiting {
 }
 
 impl Model {
-    /// Goes to a time: whose failures are too old by then, has none.
+    /// Sets the time and removes failures that have expired.
     pub(crate) fn go_to(&mut self, now: Duration) {
         self.now = now;
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// To be called when a step is over: from now on the failures of what is idle grow old.
+    /// Called after each operation: the expiry of the failures of idle keys begins.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -67,7 +67,7 @@ impl Model {
         self.idle.retain(|key, _| self.failures.contains_key(key) && !busy(key));
     }
 
-    pub(crate) fn ripen(&mut self) {
+    pub(crate) fn fire_if_due(&mut self) {
         while self.mode.is_none() {
             let due = self.waiting.iter().filter(|(_, waiting)| waiting.until <= self.now);
             let Some(key) = due.min_by_key(|(_, waiting)| waiting.until).map(|(key, _)| *key) else { return };
@@ -77,8 +77,8 @@ impl Model {
         }
     }
 
-    /// A step that is about one key sees that key as it is.
-    pub(crate) fn ripen_one(&mut self, key: Key) {
+    /// An operation on a key first processes the end of its delay.
+    pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
             let priority = self.priorities[&key];
@@ -121,7 +121,7 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
-        // A delay that is a retry as well remains one.
+        // A retry stays a retry when a reminder joins it.
         let kind = match self.waiting.get(&key) {
             Some(Waiting { kind: DelayKind::Retry, .. }) => DelayKind::Retry,
             _ => kind,
@@ -136,7 +136,7 @@ impl Model {
         Added::Merged
     }
 
-    /// `is_held`: the worker that holds the key says that it has failed.
+    /// `is_held` means that the worker that holds the key reports the failure.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -167,7 +167,7 @@ impl Model {
             return None;
         }
         let at = if self.by_priority {
-            // The first of the highest priority.
+            // The first key with the highest priority.
             let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
             self.queue.iter().position(|key| self.priorities[key] == best)?
         } else {
@@ -205,7 +205,7 @@ impl Model {
         self.dirty.intersection(&self.running).count()
     }
 
-    /// How many keys of this priority have work to do.
+    /// Returns the number of dirty keys with this priority.
     pub(crate) fn depth(&self, priority: i32) -> usize {
         self.dirty.iter().filter(|key| self.priorities[key] == priority).count()
     }
@@ -240,7 +240,7 @@ impl Model {
             return;
         }
         self.priorities.insert(key, priority);
-        // A raised key goes behind those of its new priority.
+        // A raised key moves behind the keys that already have its new priority.
         if self.by_priority
             && let Some(at) = self.queue.iter().position(|queued| *queued == key)
         {

@@ -1,4 +1,4 @@
-//! Who is woken, and what hangs.
+//! Wake-up counters and a test timeout.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 
-/// How long a test may take that takes a few seconds unless it hangs.
+/// The time limit of a test that takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Counts the wake-ups of one waiter.
@@ -27,15 +27,15 @@ impl Wake for Wakes {
     }
 }
 
-/// Fails if `test` does not end.
+/// Panics if `test` does not return.
 pub(crate) fn ends(test: impl FnOnce() + Send + 'static) {
-    let (tell_end, end) = channel();
+    let (report_end, end) = channel();
     let tested = thread::spawn(move || {
         test();
-        tell_end.send(()).unwrap();
+        report_end.send(()).unwrap();
     });
     if end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-        panic!("it hangs");
+        panic!("the test hangs");
     }
     tested.join().unwrap_or_else(|panic| resume_unwind(panic));
 }

@@ -1,4 +1,4 @@
-//! Adds and dones that find the queue locked: nobody can tell.
+//! Adds and dones that find the lock contended. Callers cannot observe the delay.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -7,13 +7,13 @@ use shuttle::thread::{self, JoinHandle};
 
 use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
 
-/// The keys 0 to 3 by one thread, 10 to 13 by another.
+/// One thread adds the keys 0 to 3, another one 10 to 13.
 fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
     [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
 }
 
 #[test]
-fn no_add_is_left_lying() {
+fn no_add_stays_in_the_inbox() {
     explore(|| {
         let (queue, _) = queue();
         let adders = two_add_four_each(&queue);
@@ -26,7 +26,7 @@ fn no_add_is_left_lying() {
 }
 
 #[test]
-fn an_add_is_seen_by_what_comes_after_it() {
+fn finished_add_is_visible_to_later_calls() {
     explore(|| {
         let (queue, _) = queue();
         let adders = [0, 10].map(|first| {
@@ -43,9 +43,9 @@ fn an_add_is_seen_by_what_comes_after_it() {
     });
 }
 
-/// Whoever meets the shutdown is told so, and nobody else's key is lost: not even one that did not wait for the lock.
+/// An add during the shutdown is either rejected or its key is processed, even if the add did not wait for the lock.
 #[test]
-fn a_shutdown_refuses_no_add_that_was_accepted() {
+fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
         let (queue, _) = queue();
         let adders = [0, 10, 20].map(|first| {
@@ -63,7 +63,7 @@ fn a_shutdown_refuses_no_add_that_was_accepted() {
     });
 }
 
-/// The order of a thread's adds is that of its keys, late or not.
+/// The order of a thread's adds is the order of its keys, even if adds go to the inbox.
 #[test]
 fn keys_keep_the_order_of_their_producer_thread() {
     explore(|| {
@@ -78,12 +78,12 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two add, two work, one counts: what was added before a look is queued, held, or finished.
+/// Two threads add, two work and one counts: every key that was added before the count is queued, in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // How many adds are over, and how many keys are about to be done, and are.
+        // The numbers of finished adds, of dones that have begun, and of finished dones.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -121,9 +121,9 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// As above, and in the middle of it all the queue is shut down.
+/// As above, with a shutdown in between.
 #[test]
-fn no_late_step_is_lost_to_a_shutdown() {
+fn shutdown_loses_no_late_operation() {
     explore(|| {
         let (queue, _) = queue();
         let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 2).for_each(|key| queue.add(key))));
@@ -139,7 +139,7 @@ fn no_late_step_is_lost_to_a_shutdown() {
 }
 
 #[test]
-fn the_ends_of_two_guards_end_two_drains() {
+fn dropped_guards_end_two_drains() {
     explore(|| {
         let (queue, _) = queue();
         [1, 2].into_iter().for_each(|key| queue.add(key));
@@ -154,7 +154,7 @@ fn the_ends_of_two_guards_end_two_drains() {
     });
 }
 
-/// Those who come to wait while an add is on its way: two that stay, and one that does not.
+/// Three waiters arrive while an add is in progress: two stay, and one leaves.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

@@ -1,12 +1,12 @@
-//! The queue under a scheduler that tries interleavings:
+//! Tests of the queue under shuttle, which tries different interleavings:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! Shuttle calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. But while another thread
-//! runs, one that is parked may wake for no reason: so no thread spins beside those that wait, it waits for a [`Count`]. Every atomic
-//! step is in one order here, and not all interleavings are tried: for the inbox and the wake-ups `loom.rs` does both.
+//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
+//! wake spuriously. So no thread spins next to waiting threads; it waits for a [`Count`]. Shuttle treats all atomic operations as
+//! sequentially consistent, and does not try all interleavings. For the inbox and the wake-ups, `loom.rs` covers both.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -58,7 +58,7 @@ fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// How often something has happened. Whoever made it can wait for that.
+/// A counter that a thread can wait for.
 #[derive(Clone)]
 struct Count {
     count: Arc<AtomicUsize>,
@@ -105,7 +105,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls so many times, whether woken or not, and gives up.
+/// Polls the future `polls` times, whether woken or not, and drops it.
 fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let waker = waker();
     let mut future: Pin<Box<F>> = Box::pin(future);

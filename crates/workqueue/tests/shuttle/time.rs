@@ -1,4 +1,4 @@
-//! Delays, retries, ageing and metrics: all that has to do with the time.
+//! Delays, retries, ageing and metrics.
 
 use std::future::Future;
 use std::sync::Arc as StdArc;
@@ -14,9 +14,9 @@ use shuttle::thread;
 
 use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue, queue_with, spawn, waker};
 
-/// Both keys come, though only one of the waiters keeps the time.
+/// Both keys are dequeued, although only one of the waiters is the timekeeper.
 #[test]
-fn delays_end_whichever_waiter_leaves() {
+fn delays_end_no_matter_which_waiter_leaves() {
     explore(|| {
         let ((queue, clock), taken) = (queue(), Count::new());
         queue.add_after(1, SECOND);
@@ -37,7 +37,7 @@ fn delays_end_whichever_waiter_leaves() {
     });
 }
 
-/// It leaves before its time has come.
+/// The timekeeper leaves before the deadline.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -52,7 +52,7 @@ fn leaving_waiter_passes_the_timer_on() {
 }
 
 #[test]
-fn an_earlier_delay_is_not_slept_through() {
+fn earlier_delay_wakes_a_sleeping_waiter() {
     explore(|| {
         let (queue, clock) = queue();
         queue.add_after(1, 10 * SECOND);
@@ -63,7 +63,8 @@ fn an_earlier_delay_is_not_slept_through() {
     });
 }
 
-/// A reminder, a retry and a plain add, each of which fails at its first try: all come twice. Whoever sets a delay lets it pass.
+/// A reminder, a retry and a plain add, each of which fails at first: all keys are processed twice. The thread that sets a delay advances
+/// the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
@@ -102,7 +103,7 @@ fn delays_and_retries_end_for_threads_and_tasks() {
     });
 }
 
-/// Counts what it is told to forget.
+/// Counts calls of `forget`.
 struct Forgetful(Count);
 
 impl RateLimiter<usize> for Forgetful {
@@ -143,9 +144,9 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// A level is worth a second. What has waited for longer than that comes first, also if its add was left to somebody else.
+/// One level is worth a second. A key that has waited longer is dequeued first, even if its add went through the inbox.
 #[test]
-fn a_key_ages_from_its_add_on() {
+fn ageing_starts_at_the_add() {
     explore(|| {
         let order = Box::new(Priority::with_ageing(SECOND));
         let (queue, clock) = queue_with(|config| QueueConfig { order, ..config });
@@ -160,7 +161,7 @@ fn a_key_ages_from_its_add_on() {
 }
 
 #[test]
-fn ageing_keys_are_taken_while_others_come() {
+fn ageing_works_with_concurrent_adds() {
     explore(|| {
         let order = Box::new(Priority::with_ageing(SECOND));
         let (queue, clock) = queue_with(|config| QueueConfig { order, ..config });
@@ -178,18 +179,18 @@ fn ageing_keys_are_taken_while_others_come() {
 
 fn metrics() -> (Queue, ManualClock, InMemoryProvider) {
     let memory = InMemoryProvider::new();
-    let told = StdArc::new(memory.clone());
-    let (queue, clock) = queue_with(|config| QueueConfig { metrics: Some(told), ..config });
+    let provider = StdArc::new(memory.clone());
+    let (queue, clock) = queue_with(|config| QueueConfig { metrics: Some(provider), ..config });
     (queue, clock, memory)
 }
 
-/// How many durations of this name there are, and their sum in seconds.
+/// Returns the number of observed durations and their sum in seconds.
 fn durations(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
     let found = memory.distribution(name, &[]).unwrap();
     (found.count(), found.sum())
 }
 
-/// Two add, two work, one retries, and somebody reads all the while.
+/// Two threads add, two work, one retries, and one reads the metrics meanwhile.
 #[test]
 fn metrics_are_consistent() {
     explore(|| {
@@ -223,8 +224,8 @@ fn metrics_are_consistent() {
         assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
         let retries: u64 = join(workers).into_iter().sum();
         let value = |name: &str| memory.value(name, &[]).unwrap();
-        let (adds, told) = (value("workqueue_adds_total"), value("workqueue_retries_total"));
-        assert_eq!((adds, told), (4.0 + retries as f64, retries as f64));
+        let (adds, retried) = (value("workqueue_adds_total"), value("workqueue_retries_total"));
+        assert_eq!((adds, retried), (4.0 + retries as f64, retries as f64));
         assert_eq!((value("workqueue_depth"), value("workqueue_unfinished_work_seconds")), (0.0, 0.0));
         for name in ["workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"] {
             assert_eq!(durations(&memory, name).0, 4 + retries, "{name}");
@@ -232,9 +233,9 @@ fn metrics_are_consistent() {
     });
 }
 
-/// From its add to its hand-out, and from there to its done, also if both were left to somebody else.
+/// From the add to the dequeue, and from there to the done, even if both went through the inbox.
 #[test]
-fn a_duration_is_that_of_the_calls() {
+fn durations_are_measured_between_calls() {
     explore(|| {
         let (queue, clock, memory) = metrics();
         let busy = spawn(&queue, |queue| (0..2).for_each(|_| _ = queue.counts()));
@@ -273,7 +274,7 @@ fn throttle_serves_all_remaining_waiters() {
     });
 }
 
-/// A task that is woken and never polled again holds up neither a key nor a delay for longer than a millisecond.
+/// A woken task that is never polled delays neither a key nor the end of a delay by more than a millisecond.
 #[test]
 fn unpolled_task_does_not_delay_others() {
     explore(|| {
@@ -285,7 +286,7 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // The end of the delay, or the add, woke the stuck one: a millisecond later the others are.
+        // The end of the delay, or the add, woke the stuck task. A millisecond later the other tasks are woken.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -1,4 +1,4 @@
-//! Who waits for a key, or for the end, is woken.
+//! Every waiter for a key or for the end of a shutdown is woken.
 
 use pintle_workqueue::ShutdownMode;
 use shuttle::sync::Arc;
@@ -29,7 +29,7 @@ fn every_getter_is_woken_for_a_key() {
 }
 
 #[test]
-fn a_cancelled_get_passes_its_wake_up_on() {
+fn cancelled_get_passes_its_wakeup_on() {
     explore(|| {
         let (queue, _) = queue();
         let fickle = spawn(&queue, |queue| poll_and_drop(queue.get(), 2).is_some());
@@ -37,14 +37,14 @@ fn a_cancelled_get_passes_its_wake_up_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // Its key is done by now; there has to be one for the other.
+            // This get finished its key, so add a key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
     });
 }
 
-/// Each way of being done with a key while taking the next one: all are worked on, also one that was added while it was held.
+/// All variants of `next`. All keys are processed, including one that is added while in flight.
 #[test]
 fn workers_using_next_finish_the_backlog() {
     explore(|| {
@@ -67,7 +67,7 @@ fn workers_using_next_finish_the_backlog() {
             })
         });
         (0..3).for_each(|key| queue.add(key));
-        // What is held here is added meanwhile, and comes once more.
+        // Add the key in flight again, so that it is queued once more.
         let held = queue.try_get().ok();
         held.iter().for_each(|item| queue.add(**item));
         drop(held);
@@ -76,9 +76,9 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// Whether it is never polled, or polled and given up: its key is done, and its wake-up is not lost.
+/// Never polled, or polled and dropped: the key is done, and the wake-up is not lost.
 #[test]
-fn a_cancelled_next_is_done_with_its_key() {
+fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
         let (queue, _) = queue();
         [1, 2].into_iter().for_each(|key| queue.add(key));
@@ -105,7 +105,7 @@ fn all_drainers_are_woken_and_all_getters_leave() {
         let workers = [(); 2].map(|()| {
             spawn(&queue, |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    // A key that is added while it is held has to be finished too.
+                    // A key that is added while in flight has to be processed, too.
                     if *item == 1 {
                         queue.add(1);
                     }
@@ -130,7 +130,7 @@ fn all_drainers_are_woken_and_all_getters_leave() {
 }
 
 #[test]
-fn a_harder_shutdown_frees_a_stuck_drain() {
+fn stricter_shutdown_ends_a_stuck_drain() {
     explore(|| {
         let (queue, _) = queue();
         queue.add(1);
@@ -166,7 +166,7 @@ fn one_worker_per_key_and_no_lost_adds() {
             let (held, wanted, seen) = (Arc::clone(&held), Arc::clone(&wanted), Arc::clone(&seen));
             spawn(&queue, move |queue| {
                 while let Some(_item) = queue.blocking_get() {
-                    assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "held twice");
+                    assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "in flight twice");
                     seen.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
                     thread::yield_now();
                     held.fetch_sub(1, Ordering::SeqCst);

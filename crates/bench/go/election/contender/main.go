@@ -1,4 +1,4 @@
-// Command contender is the Rust program of this name, on client-go.
+// Command contender does the same as the Rust program of this name, with client-go.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// As resourcelock.NewFromKubeconfig has it.
+	// The same settings as in resourcelock.NewFromKubeconfig.
 	config.Timeout = 1250 * time.Millisecond
 	namespace, name, _ := strings.Cut(*lease, "/")
 	ctx, cancel := context.WithCancel(context.Background())

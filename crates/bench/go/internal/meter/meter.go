@@ -1,4 +1,4 @@
-// Package meter tells what a run of a work costs, as the Rust half of the bench does.
+// Package meter measures the cost of one run of a workload, as the Rust side does.
 package meter
 
 import (
@@ -21,33 +21,33 @@ type Sample struct {
 	WallNs      float64 `json:"wall_ns"`
 	CPUNs       float64 `json:"cpu_ns"`
 	Allocations float64 `json:"allocations"`
-	// PeakBytes is how much more memory was resident at the highest point than at the start.
+	// PeakBytes is the peak of resident memory minus the resident memory at the start.
 	PeakBytes float64 `json:"peak_bytes"`
-	// Figures is what else the work tells, by the unit that it stands under.
+	// Figures are other figures of the workload, by unit.
 	Figures map[string]float64 `json:"figures"`
 }
 
-// Tally is what was done while it was measured.
+// Tally counts the operations of one measured run.
 type Tally struct{ Operations, Adds, Gets int }
 
-// Operations that are none of a queue.
+// Operations counts operations of a workload without a queue.
 func Operations(n int) Tally { return Tally{Operations: n} }
 
-// Keys were added and taken once each, and both together are an operation.
+// Keys counts keys that were added and taken once each. An add and its get are one operation.
 func Keys(n int) Tally { return Tally{n, n, n} }
 
-// Calls are operations: each add, and each get with its done.
+// Calls counts each add as one operation, and each get with its Done as another.
 func Calls(adds, gets int) Tally { return Tally{adds + gets, adds, gets} }
 
-// Measure runs work, and measures it alone, on a heap that has just been collected.
+// Measure runs work and measures it, after a garbage collection.
 func Measure(work func() Tally) Sample {
 	debug.FreeOSMemory()
 	return MeasureOnly(work)
 }
 
-// MeasureOnly is Measure on the heap as it is.
+// MeasureOnly is Measure without the garbage collection.
 func MeasureOnly(work func() Tally) Sample {
-	// From here on the peak is this work's.
+	// Resets the peak of resident memory.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the peak includes the preparation:", err)
 	}
@@ -71,13 +71,13 @@ func MeasureOnly(work func() Tally) Sample {
 	}
 }
 
-// Resident is the memory that is resident now, in bytes.
+// Resident returns the resident memory in bytes.
 func Resident() float64 { return status("self", "VmRSS:") }
 
-// Peak is the most memory that was resident since Measure began.
+// Peak returns the peak of resident memory since Measure began.
 func Peak() float64 { return status("self", "VmHWM:") }
 
-// Sockets is how many this process has open.
+// Sockets returns the number of open sockets of this process.
 func Sockets() (count int) {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -91,7 +91,7 @@ func Sockets() (count int) {
 	return count
 }
 
-// Live is the heap that is in use, after all else has been collected and given back.
+// Live returns the size of the heap in use, after a garbage collection that returns memory to the system.
 func Live() float64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -100,7 +100,7 @@ func Live() float64 {
 	return float64(now.HeapAlloc)
 }
 
-// Print prints the sample, which the program is over with.
+// Print prints the sample. The program ends after it.
 func (s Sample) Print() {
 	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -116,7 +116,7 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// status is a line of a process's /proc/ID/status, in bytes; 0 where there is no such file.
+// status returns a value of /proc/ID/status in bytes, or 0 if the file cannot be read.
 func status(process, field string) float64 {
 	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Stopwatch takes many short times. Each goroutine has its own.
+// Stopwatch collects durations. Each goroutine has its own.
 type Stopwatch []time.Duration
 
-// Stopwatches are so many, each with some room.
+// Stopwatches returns stopwatches with preallocated memory.
 func Stopwatches(n int) []Stopwatch {
 	watches := make([]Stopwatch, n)
 	for i := range watches {
@@ -17,10 +17,10 @@ func Stopwatches(n int) []Stopwatch {
 	return watches
 }
 
-// Since notes how long ago that was.
+// Since records the time since then.
 func (w *Stopwatch) Since(start time.Time) { *w = append(*w, time.Since(start)) }
 
-// Micros is the time in microseconds that the share q of all those taken does not exceed, for each q.
+// Micros returns the quantiles of all durations in microseconds.
 func Micros(watches []Stopwatch, qs ...float64) []float64 {
 	all := slices.Concat(watches...)
 	slices.Sort(all)

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Setting is the variant in which a work is done.
+// Setting is the variant of a workload.
 type Setting struct {
-	// Metrics: the queue tells them.
+	// Metrics enables the metrics of the queue.
 	Metrics bool
-	// Quick: a fiftieth of the size, to see that all works.
+	// Quick runs a fiftieth of the full size, to check that everything works.
 	Quick bool
-	// Server is where the load server listens, for works that are fed by it; or the kubeconfig of an API server.
+	// Server is the URL of the load server, or the kubeconfig of an API server.
 	Server string
-	// Processes are those of the API server, by their ids, where its cost is told, too.
+	// Processes are the process ids of the API server, for workloads that measure its memory.
 	Processes []string
 }
 
-// ServerBytes is the memory of the API server that is resident now.
+// ServerBytes returns the resident memory of the API server.
 func (s Setting) ServerBytes() (sum float64) {
 	for _, process := range s.Processes {
 		sum += status(process, "VmRSS:")
@@ -27,7 +27,7 @@ func (s Setting) ServerBytes() (sum float64) {
 	return sum
 }
 
-// Size is full, or as much as is quick.
+// Size returns full, or the smaller size of a quick run.
 func (s Setting) Size(full int) int {
 	if s.Quick {
 		return full / 50
@@ -35,7 +35,7 @@ func (s Setting) Size(full int) int {
 	return full
 }
 
-// Name is that of the queue. One without a name tells no metrics.
+// Name returns the name of the queue. A queue without a name reports no metrics.
 func (s Setting) Name() string {
 	if s.Metrics {
 		return "bench"
@@ -43,7 +43,7 @@ func (s Setting) Name() string {
 	return ""
 }
 
-// Main does the work that the command line names, and prints its sample.
+// Main runs the workload that the command line names and prints its sample.
 func Main(works map[string]func(Setting) Sample) {
 	usage := func() {
 		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--processes ID,…] [--quick], one of:\n", os.Args[0])
@@ -75,7 +75,7 @@ func Main(works map[string]func(Setting) Sample) {
 	works[os.Args[1]](how).Print()
 }
 
-// Names are namespaced and of about 30 bytes, each another one.
+// Names returns different namespaced names of about 30 bytes.
 func Names(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -84,10 +84,10 @@ func Names(n int) []string {
 	return names
 }
 
-// Together does work n times at once, and adds up what it counts.
+// Together runs work in n goroutines and adds up their counts.
 func Together(n int, work func(int) int) int { return Begin(n, work)() }
 
-// Begin does the same beside its caller; what it returns waits for the end.
+// Begin does the same in the background. The returned function waits for the end.
 func Begin(n int, work func(int) int) func() int {
 	var all sync.WaitGroup
 	counts := make([]int, n)

@@ -1,4 +1,4 @@
-//! As `cache`, and counts allocations, which slows it down.
+//! Like `cache`, but counts allocations, which makes it slower.
 
 use std::alloc::System;
 

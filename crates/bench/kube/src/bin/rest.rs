@@ -1,4 +1,4 @@
-//! Does one work of the area `rest` on kube-rs, once: `rest WORK --server KUBECONFIG [--quick]`.
+//! Runs one workload of the area `rest` on kube-rs once: `rest WORK --server KUBECONFIG [--quick]`.
 
 fn main() {
     kube_peer::rest::main();

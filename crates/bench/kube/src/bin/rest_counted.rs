@@ -1,4 +1,4 @@
-//! As `rest`, and counts allocations, which slows it down.
+//! Like `rest`, but counts allocations, which makes it slower.
 
 use std::alloc::System;
 

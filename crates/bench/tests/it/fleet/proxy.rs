@@ -1,4 +1,4 @@
-//! The way of one process to the server, which can be cut: then it takes everything, and passes nothing on.
+//! A proxy between one process and the server. When it is cut, it still accepts data but forwards none.
 
 use std::net::SocketAddr;
 
@@ -20,13 +20,13 @@ impl Proxy {
         let cut = watch::Sender::new(false);
         let state = cut.subscribe();
         let task = tokio::spawn(async move {
-            let mut ways = tokio::task::JoinSet::new();
+            let mut directions = tokio::task::JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
                 let Ok(far) = TcpStream::connect(server).await else { continue };
                 let (from_near, to_near) = near.into_split();
                 let (from_far, to_far) = far.into_split();
-                ways.spawn(pass(from_near, to_far, state.clone()));
-                ways.spawn(pass(from_far, to_near, state.clone()));
+                directions.spawn(forward(from_near, to_far, state.clone()));
+                directions.spawn(forward(from_far, to_near, state.clone()));
             }
         });
         Self { port, cut, _task: AbortOnDropHandle::new(task) }
@@ -37,8 +37,8 @@ impl Proxy {
     }
 }
 
-/// Passes on what comes, unless the way is cut.
-async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut cut: watch::Receiver<bool>) {
+/// Forwards data in one direction, except while the proxy is cut.
+async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut cut: watch::Receiver<bool>) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let healed = cut.wait_for(|cut| !cut).await.is_ok();

@@ -88,8 +88,8 @@ fn resync_of_a_stalled_listener_is_bounded() {
     }
     let changed = queue.lock().reminder.as_ref().map(|reminder| reminder.changed.len());
     assert_eq!(changed, Some(1));
-    let told: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
-    assert_eq!(told, ["ns/1", "ns/0"]);
+    let keys: Vec<String> = std::iter::from_fn(|| queue.try_next()).map(|(key, _)| key.to_string()).collect();
+    assert_eq!(keys, ["ns/1", "ns/0"]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Replicas {
         self.head().saturating_sub(lag)
     }
 
-    /// The revision of a requested state. The newest state is that of all servers together.
+    /// Returns the revision of a requested state. The newest state includes the writes of all servers.
     fn visible_to(&mut self, resource_version: &str) -> usize {
         if resource_version.is_empty() { self.head() } else { self.visible() }
     }

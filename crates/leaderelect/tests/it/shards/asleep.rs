@@ -1,4 +1,4 @@
-//! The leases as a machine reaches them that may stand still: nothing is heard meanwhile.
+//! An API that delivers no responses while its machine is suspended.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::world::clock::NodeClock;
 #[derive(Clone)]
 pub(super) struct Asleep {
     pub(super) client: Client<Lease>,
-    /// None: it never stands still.
+    /// `None` if the machine is never suspended.
     pub(super) machine: Option<Arc<NodeClock>>,
 }
 
 impl Asleep {
-    async fn hear<T>(&self, answer: impl Future<Output = T>) -> T {
+    async fn after_waking<T>(&self, answer: impl Future<Output = T>) -> T {
         let answer = answer.await;
         awake(self.machine.as_deref()).await;
         answer
@@ -48,45 +48,45 @@ impl ListWatch for Asleep {
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
-        self.hear(self.client.list(options)).await
+        self.after_waking(self.client.list(options)).await
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
-        let events = self.hear(self.client.watch(options)).await?;
+        let events = self.after_waking(self.client.watch(options)).await?;
         let machine = self.machine.clone();
-        let heard = events.then(move |event| {
+        let delayed = events.then(move |event| {
             let machine = machine.clone();
             async move {
                 awake(machine.as_deref()).await;
                 event
             }
         });
-        Ok(heard.boxed())
+        Ok(delayed.boxed())
     }
 }
 
 impl ObjectApi<Lease> for Asleep {
     async fn get(&self, key: &ObjectKey) -> Result<Lease, ApiError> {
-        self.hear(self.client.get(key)).await
+        self.after_waking(self.client.get(key)).await
     }
 
     async fn create(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
-        self.hear(self.client.create(lease, options)).await
+        self.after_waking(self.client.create(lease, options)).await
     }
 
     async fn update(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
-        self.hear(self.client.update(lease, options)).await
+        self.after_waking(self.client.update(lease, options)).await
     }
 
     async fn update_status(&self, lease: &Lease, options: &WriteOptions) -> Result<Lease, ApiError> {
-        self.hear(self.client.update_status(lease, options)).await
+        self.after_waking(self.client.update_status(lease, options)).await
     }
 
     async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<Lease, ApiError> {
-        self.hear(self.client.patch(key, patch, options)).await
+        self.after_waking(self.client.patch(key, patch, options)).await
     }
 
     async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        self.hear(self.client.delete(key, options)).await
+        self.after_waking(self.client.delete(key, options)).await
     }
 }

@@ -1,4 +1,4 @@
-//! Runs that are dropped, and what the next one waits for.
+//! Dropped runs, and what the next run waits for.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::ledger::Ledger;
 use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
 
-/// When the work on two shards began before a run was dropped after 2.5 s, and after that. A permit of the first shard's is given back
-/// so much later, or never.
+/// Returns when the work on two shards began, both before a run was dropped after 2.5 s and after that. A permit of the first shard is
+/// returned `given_back` seconds after the drop, or never.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -40,7 +40,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     };
     assert!(timeout(Duration::from_millis(2_500), shards.run(&stop, &work)).await.is_err());
     let first = permit.lock().unwrap().take().unwrap();
-    assert!(first.remaining().is_zero(), "nobody prolongs it");
+    assert!(first.remaining().is_zero(), "the permit is not extended");
     let back = async {
         if let Some(after) = given_back {
             pass(after).await;
@@ -50,7 +50,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     };
     let run = async {
         tokio::select! {
-            _ = shards.run(&stop, &work) => panic!("it ended"),
+            _ = shards.run(&stop, &work) => panic!("the run ended"),
             () = back => {}
         }
     };
@@ -58,7 +58,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     starts.into_inner().unwrap()
 }
 
-/// What was begun under a permit has the time that it was promised.
+/// Actions under a permit keep their time.
 #[tokio::test(start_paused = true)]
 async fn shard_work_resumes_after_permits_of_dropped_run() {
     let after_drop = async |reuse_identity, given_back| {
@@ -69,10 +69,10 @@ async fn shard_work_resumes_after_permits_of_dropped_run() {
     };
     let (held, other) = after_drop(true, Some(1.5)).await;
     assert!((2.5..3.0).contains(&other) && (4.0..4.5).contains(&held), "{held} {other}");
-    // A term lasts for ten seconds from the last renewal that counts.
+    // A term lasts for ten seconds after its last effective renewal.
     let (held, other) = after_drop(true, None).await;
     assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
-    // Its own leases are a stranger's, and last for fifteen.
+    // Its own leases count as foreign and expire after fifteen seconds.
     let (held, other) = after_drop(false, Some(1.5)).await;
     assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
 }
@@ -90,8 +90,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // It looks for rivals, and takes what is its own by the record.
-    let asked = server.take_requests();
-    assert!(asked.iter().any(|request| request.verb() == Verb::List));
+    // The run lists rivals, and takes its own leases by their records.
+    let requests = server.take_requests();
+    assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);
 }

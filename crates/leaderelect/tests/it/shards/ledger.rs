@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// At each step of any work, its leadership holds; as work starts, nobody else works on the shard, or may. Work on a machine that stands
-/// still is dropped when that goes on, before its next step.
+/// Checks that the leadership is valid at each step of the work, and that no other worker of the shard works or may work when work begins.
+/// Work on a suspended machine is dropped when the machine resumes, before its next step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
-    /// The worker of a shard.
+    /// The workers of each shard.
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// Since when a shard that had a worker has none.
+    /// Since when a shard without a worker has been free.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -39,7 +39,7 @@ impl Worker {
     }
 }
 
-/// Whether they have objects in common, also where they are of different numbers.
+/// Returns whether the shards have common objects, even if their counts differ.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)
@@ -76,7 +76,7 @@ impl Ledger {
         Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
     }
 
-    /// The worker of each shard.
+    /// Returns the worker of each shard.
     pub(super) fn owners(&self) -> BTreeMap<u32, String> {
         let book = self.0.lock().unwrap();
         let works =
@@ -84,7 +84,7 @@ impl Ledger {
         works.collect()
     }
 
-    /// What is worked on.
+    /// Returns the shards that have a worker.
     pub(super) fn shards(&self) -> Vec<Shard> {
         self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
@@ -97,7 +97,7 @@ impl Ledger {
         self.0.lock().unwrap().gaps.clear();
     }
 
-    /// For how long nobody worked on a shard, at most.
+    /// Returns the longest time without a worker for a shard.
     pub(super) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()

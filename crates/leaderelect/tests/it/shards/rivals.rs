@@ -1,4 +1,4 @@
-//! Replicas that divide into different numbers of shards, as in a rollout that changes it.
+//! Replicas with different numbers of shards, as in a rollout that changes the number.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,14 +16,14 @@ fn of(shards: u32) -> Setup {
     Setup { shards, ..usual() }
 }
 
-/// Six shards of two replicas, which others want to be nine.
+/// Starts two replicas with six shards, and two others with nine.
 async fn rollout(server: &Collection<Lease>, ledger: &Ledger) -> ([Replica; 2], [Replica; 2]) {
     let old = ["a", "b"].map(|identity| of(6).start(server, ledger, identity));
     pass(10.0).await;
     let starts = ledger.starts_so_far();
     let new = ["c", "d"].map(|identity| of(9).start(server, ledger, identity));
     pass(60.0).await;
-    assert_eq!((ledger.shards().len(), ledger.starts_so_far()), (6, starts), "those who wait move nothing");
+    assert_eq!((ledger.shards().len(), ledger.starts_so_far()), (6, starts), "waiting replicas move no shards");
     assert!(ledger.shards().iter().all(|shard| shard.count() == 6));
     (old, new)
 }
@@ -38,7 +38,11 @@ async fn new_shard_count_works_once_old_replicas_stop() {
     b.stop.cancel();
     pass(0.2).await;
     assert!(ledger.shards().len() == 9 && ledger.shards().iter().all(|shard| shard.count() == 9));
-    assert_eq!(ledger.owners().values().collect::<std::collections::BTreeSet<_>>().len(), 2, "each has its share");
+    assert_eq!(
+        ledger.owners().values().collect::<std::collections::BTreeSet<_>>().len(),
+        2,
+        "both replicas have a share"
+    );
     ledger.check(0);
 }
 
@@ -55,7 +59,7 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// They were cut off, find their own leases free, and others at work who divide otherwise.
+/// The old replicas were cut off, and find their own leases free and replicas with another number of shards at work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -91,7 +95,7 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Those who cannot watch wait for a lease duration each time that they meet.
+        // Replicas without a watch wait for a lease duration after each conflict.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -117,7 +121,7 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// They would be yielded to, and keep what they take.
+/// If it were a member, others would yield shards to it, and it would keep what it takes.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -145,7 +149,7 @@ async fn shard_is_given_up_when_list_access_is_lost() {
         refused.then(|| Outcome::refused(403, Reason::Forbidden))
     });
     pass(5.0).await;
-    assert!(ledger.shards().len() < 6, "some are taken and not worked on");
+    assert!(ledger.shards().len() < 6, "some shards are taken but have no worker");
     pass(60.0).await;
     assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), 6);
 }
@@ -167,9 +171,9 @@ async fn rivals_with_other_labels_are_detected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shard_taken_beside_rivals_is_always_released() {
+async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // What comes after the first look is seen only once leases are taken.
+    // Changes after the first list are noticed only after leases are taken.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;
@@ -208,7 +212,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// The fleets have one name, each in a namespace of its own, and an API that sees both.
+/// The fleets have the same name in different namespaces, and an API that sees both namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

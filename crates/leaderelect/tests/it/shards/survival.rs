@@ -1,4 +1,4 @@
-//! Replicas through all kinds of trouble.
+//! Replicas under all kinds of faults.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::contender::pass;
 use crate::world::clock::{Halt, NodeClock};
 use crate::world::weather::many;
 
-/// Trouble for two minutes, then calm: see [`Ledger`] for what must hold at every step.
+/// Two minutes of faults, then calm. See [`Ledger`] for the invariants.
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Nobody may watch in some worlds.
+    // In some worlds, watches are forbidden.
     let watched = numbers.len() > 1 || rng.u8(..4) > 0;
     let reuse_identity = rng.bool();
     let mut born = 0;
@@ -46,7 +46,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             1 | 2 => {
                 for replica in &replicas {
-                    // The cut ends, and nothing else.
+                    // End the partition but keep the other faults.
                     replica.client.faults().heal();
                     make_unlucky(&replica.client, watched, rng.u64(..));
                 }
@@ -57,7 +57,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             6 => replicas[index].again.notify_one(),
             _ => {
-                // Its successor comes while it drains.
+                // The successor starts while this replica drains.
                 replicas[index].stop.cancel();
                 replicas[index] = start(&mut rng);
             }
@@ -65,19 +65,19 @@ async fn survive(seed: u64, numbers: &[u32]) {
         ledger.check(seed);
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
-    // As long as a machine stands still; until one on the slowest clock that could not watch for long tries again, since it yields nothing
-    // before that; as a lease lasts there; and what the next best wait.
+    // The longest suspend; then the time until a replica without a watch, on the slowest clock, tries again, because it yields nothing
+    // before; then a lease duration there; and the deferral of the next replica.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
-    assert_eq!(Some(shards.len()), number, "a shard that nobody has (seed {seed})");
+    assert_eq!(Some(shards.len()), number, "a shard has no worker (seed {seed})");
     let (starts, owners) = (ledger.starts_so_far(), ledger.owners());
     pass(60.0).await;
     ledger.check(seed);
-    assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "no rest (seed {seed})");
+    assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "shards still move (seed {seed})");
 }
 
-/// Some of its requests go wrong, and perhaps it may not watch.
+/// Lets some of the client's requests fail, and possibly forbids watches.
 fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
     let faults = Mutex::new(fastrand::Rng::with_seed(seed));
     client.faults().when(move |request| {
@@ -97,12 +97,12 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // Each takes as long as a hundred of those with one lock.
+    // Each world takes as long as a hundred worlds with one lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        // In some, replicas do not agree on how many shards there are.
+        // In some worlds, the replicas use different numbers of shards.
         runtime.block_on(survive(seed, if seed.is_multiple_of(2) { &[6] } else { &[6, 4] }));
     });
 }

@@ -1,4 +1,4 @@
-//! The clocks of one machine, and what stops it.
+//! The clocks of a machine, and its halts.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The time of day at which each world begins, in seconds.
+/// The time of day at the start of each world, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
-/// How a process stands still.
+/// The kind of a halt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
-    /// All clocks go on.
+    /// All clocks run.
     Stopped,
-    /// The monotonic clock stands still.
+    /// The monotonic clock stops.
     Suspended,
-    /// Only the time of day goes on.
+    /// Only the time of day runs.
     VmPaused,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// For how long the clocks have stood still.
+    /// The total time for which the clocks have stopped.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -48,20 +48,20 @@ impl NodeClock {
         self.rate
     }
 
-    /// What [`Clocks::now`] has, for whoever asks often.
+    /// Returns the monotonic time of [`Clocks::now`], but faster.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
         self.on_clock(now - self.born - lag)
     }
 
-    /// In whole microseconds, as a lease has them.
+    /// Converts to whole microseconds, as a lease stores them.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // Not of 128 bits, which take ten times as long.
+        // 128-bit arithmetic would take ten times as long.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
-    /// The process stands still until then, unless it does already.
+    /// Halts the process until then. Returns false if it is already halted.
     pub(crate) fn halt(&self, how: Halt, until: Instant) -> bool {
         let runs = !self.is_halted();
         if runs {
@@ -76,7 +76,7 @@ impl NodeClock {
         self.state.lock().unwrap().present.is_some_and(|(_, _, until)| until > Instant::now())
     }
 
-    /// Waits until the process runs.
+    /// Waits until the process is not halted.
     pub(crate) async fn awake(&self) {
         loop {
             let until = self.state.lock().unwrap().present.map(|(_, _, until)| until);
@@ -91,7 +91,7 @@ impl NodeClock {
         self.state.lock().unwrap().wall_offset += seconds;
     }
 
-    /// Lets `span` pass on this clock, and the process run.
+    /// Waits until `span` has passed on this clock and the process is not halted.
     pub(crate) async fn pass(&self, span: Duration) {
         let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
@@ -99,7 +99,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// How far the clocks have stayed behind at that moment.
+    /// Returns how far the clocks are behind at `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -120,14 +120,14 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // Nobody keeps the time of day, so it is as wrong as the others.
+        // The time of day is not synchronized, so it has the same rate error.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers are late, never early. They do not hear of it when the time of day is set.
+            // Timers can fire late but never early. They do not notice changes of the time of day.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

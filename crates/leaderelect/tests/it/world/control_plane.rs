@@ -1,4 +1,4 @@
-//! The control plane of a coordinated election, as a kube-apiserver has it: to whom the lock is given, and who should have it.
+//! The control plane of a coordinated election, modelled after kube-apiserver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::clock::DAWN;
 use super::node::Node;
 use super::{State, World};
 
-/// For how many seconds the lock is given to one, who has to renew it then.
+/// The lease duration of an assignment, in seconds.
 const GIVEN: i32 = 5;
 
 impl World {
-    /// Looks about once a second, for as long as the world lasts.
+    /// Chooses about once a second, until the end of the world.
     pub(super) async fn choose(self: Arc<Self>) {
         loop {
             let pause = self.lock().rng.u64(500..1_500);
@@ -28,17 +28,17 @@ impl World {
 }
 
 impl State {
-    /// Gives the lock to whom it chooses if nobody has it by what the record says, and says otherwise who should have it.
+    /// Assigns the lock to the chosen candidate if it has no valid holder. Otherwise sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // Another version comes now and then, and a candidate that has just answered may be gone.
-        let (luck, gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // It does nothing about an expired lease whose holder it would choose, and has told to go (kubernetes 138066).
+        // Sometimes a candidate with another version arrives, or a candidate that has just answered is is_gone.
+        let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
+        // kube-apiserver ignores an expired lease whose holder it would choose but has asked to leave (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
             self.eldest = self.rng.usize(..self.nodes.len());
         }
-        let any = gone && !self.calm;
+        let any = is_gone && !self.calm;
         let by_age = (0..self.nodes.len()).map(|index| &self.nodes[(self.eldest + index) % self.nodes.len()]);
         let Some(electee) = by_age.into_iter().find(|node| any || answers(node)) else { return };
         let electee = electee.identity.clone();
@@ -56,7 +56,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // Also if that has expired.
+            // Even if the lease has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,
@@ -66,12 +66,12 @@ impl State {
     }
 }
 
-/// Whether it answers a ping.
+/// Returns whether the node answers a ping.
 fn answers(node: &Node) -> bool {
     node.cut_off_until <= Instant::now() && !node.clock.is_halted() && !node.has_ended()
 }
 
-/// Whether nobody has it any more, by the times that the record says.
+/// Returns whether the record has expired, according to its times.
 fn has_expired(record: &LeaderElectionRecord, time: Timestamp) -> bool {
     let lasts = record.lease_duration(Duration::ZERO);
     record.renew_time.is_none_or(|renewed| renewed.0 + lasts < time)

@@ -1,4 +1,4 @@
-//! The way to the lock and back, and the lock.
+//! The network between electors and the lock, and the lock itself.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The lock, or a half of it, as one process reaches it.
+/// The connection of one process to the lock, or to a half of it.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 type Answer = Result<Option<LockState>, ApiError>;
 
 impl Line {
-    /// Sends a request, which goes its way even if nobody waits for it any more.
+    /// Sends a request. The request continues even if its caller is dropped.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         let half = self.half;
@@ -78,19 +78,19 @@ impl Line {
     }
 }
 
-/// Who has sent a write, and when: by the world's clock, and by its own.
+/// The sender of a write, and the time of sending on the world's clock and on its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
-    /// To which half of the lock.
+    /// The half of the lock that the write is for.
     pub(crate) half: usize,
     pub(crate) sent: Instant,
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// How long a message takes, and whether it is lost.
+    /// Returns the delay of a message, and whether it is lost.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -103,7 +103,7 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Whether a write is sent twice.
+    /// Returns whether a write is sent twice.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
@@ -144,7 +144,7 @@ fn refusal(code: u16, reason: Reason) -> ApiError {
 }
 
 impl State {
-    /// A write is done. The sender may be a former incarnation, or may have given it up long ago.
+    /// Applies a write. The sender may be a former incarnation, or the write may have timed out long ago.
     fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
         self.writes += 1;
         self.check_write(by, record);
@@ -155,7 +155,7 @@ impl State {
         self.put(by.half, record)
     }
 
-    /// From now on, the lock is like this.
+    /// Stores a new state of the lock.
     pub(super) fn put(&mut self, half: usize, record: &LeaderElectionRecord) -> LockState {
         self.last_version += 1;
         let (uid, version) = (self.last_uid, self.last_version);
@@ -166,18 +166,18 @@ impl State {
         state
     }
 
-    /// All who watch that half are told, or will be.
+    /// Sends an event to all watchers of that half.
     pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),
             None => LockEvent::Deleted { uid: before.uid.to_string() },
         };
-        let tell = |(of, watcher): &Watcher| *of != half || watcher.send(event()).is_ok();
-        self.nodes.iter_mut().for_each(|node| node.watchers.retain(tell));
+        let send = |(of, watcher): &Watcher| *of != half || watcher.send(event()).is_ok();
+        self.nodes.iter_mut().for_each(|node| node.watchers.retain(send));
     }
 }
 
-/// One who watches that half.
+/// A watcher of a half.
 pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {
@@ -216,7 +216,7 @@ impl Lock for Line {
             }
             state.nodes[self.node].watchers.push((self.half, watcher));
         }
-        let (told, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
         tokio::spawn(async move {
             while let Some(event) = raw.recv().await {
@@ -224,7 +224,7 @@ impl Lock for Line {
                 tokio::time::sleep(lag + world.way(node).0).await;
                 clock.awake().await;
                 world.lock().telling(node, incarnation, &event);
-                if told.send(event).is_err() {
+                if sender.send(event).is_err() {
                     return;
                 }
             }
@@ -252,7 +252,7 @@ impl Lock for Line {
 
 impl Line {
     async fn write(&self, request: Request) -> Result<LockSnapshot<LockState>, ApiError> {
-        let state = self.call(request).await?.expect("a write is answered by what is stored");
+        let state = self.call(request).await?.expect("a write returns the stored state");
         Ok(LockSnapshot { object: state.clone(), state })
     }
 }

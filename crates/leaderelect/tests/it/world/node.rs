@@ -1,4 +1,4 @@
-//! A process: an elector with work, or client-go's.
+//! A process with an elector and its work, or with client-go's elector.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -29,36 +29,36 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
-    /// How much later than usual it is answered.
+    /// Additional delay of its responses.
     pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) stop: CancellationToken,
     pub(crate) run: Option<JoinHandle<()>>,
-    /// What was stored.
+    /// Its stored writes.
     pub(crate) stored: Vec<Write>,
     /// The guard of the last term.
     pub(crate) guard: Option<Leadership>,
-    /// Until when one of client-go believes that it leads.
+    /// Until when client-go's elector believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// When the effects that are under way will end at the latest, on this node's clock.
+    /// The latest ends of its running effects, on this node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// The same of those that have slept with their machine. Their time is that of a clock that stood still, so they may outlive the
-    /// term, and only a token stops them: they are tallied, and break no rule.
+    /// The ends of effects that slept during a suspend. Their timeouts run on a clock that stopped, so they can outlive the term, and only
+    /// a token would stop them. They are counted but break no rule.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
-    /// When it was last told of a foreign holder.
+    /// When it last learned of a foreign holder.
     pub(crate) usurped: Option<Instant>,
-    /// The lock that it has last heard of.
+    /// The uid of the lock that it has last seen.
     pub(crate) knows: Option<u64>,
-    /// The versions that it has heard of, and when first, on its clock.
-    pub(crate) heard: BTreeMap<u64, Duration>,
+    /// The versions that it has seen, with the time of the first sight on its clock.
+    pub(crate) observed: BTreeMap<u64, Duration>,
     /// When its last term ended, on its clock.
     pub(crate) rested: Option<Duration>,
 }
 
-/// A write that was stored.
+/// A stored write.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) half: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Write {
 }
 
 impl Node {
-    /// Whether a write that was sent then was stored: in both halves, where the node leads by both.
+    /// Returns whether a write that was sent then was stored, in both halves if the node uses both.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -77,34 +77,34 @@ impl Node {
         self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
     }
 
-    /// Whether this record is of a term that it has written itself.
+    /// Returns whether the node has written a record of the same term.
     pub(crate) fn has_written(&self, record: &LeaderElectionRecord) -> bool {
         self.stored.iter().rev().any(|write| is_same_term(&write.record, record))
     }
 
-    pub(crate) fn hear(&mut self, version: &Version) {
+    pub(crate) fn observe(&mut self, version: &Version) {
         let now = self.clock.monotonic();
-        self.heard.entry(version.resource_version.parse().unwrap()).or_insert(now);
+        self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Whether what it sends then comes before what it has heard of expires, or another lease duration later. It may have had no ear for
-    /// that in a term, and while it gave that up.
+    /// Returns whether a write that is sent then is before the expiry of the version that it has seen, or after another lease duration. It
+    /// does not notice versions during a term and a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
-        let Some(heard) = self.heard.get(&stored.version).copied() else { return false };
-        let had_no_ear = self.rested.is_some_and(|rested| heard < rested + self.renew_deadline);
+        let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
+        let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
         let (own, slack) = (Duration::from_secs(15), Duration::from_micros(5));
-        let expires = heard + stored.record.lease_duration(own);
-        had_no_ear || sent < expires + slack || sent + slack >= expires + own
+        let expires = observed + stored.record.lease_duration(own);
+        was_unaware || sent < expires + slack || sent + slack >= expires + own
     }
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // One that stands still does nothing; it goes on by what it believes as soon as it is awake.
+        // A halted process does nothing, but acts on its belief as soon as it resumes.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
 
-    /// Whether an effect is under way that has a permit.
+    /// Returns whether an effect with a permit is running.
     pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty() && {
             let now = self.clock.monotonic();
@@ -112,7 +112,7 @@ impl Node {
         }
     }
 
-    /// Nothing that is sent from now on arrives, to it or from it.
+    /// Cuts the node off for `span`: no message from or to it arrives.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -123,19 +123,19 @@ impl Node {
     }
 }
 
-/// Whether two records are of one term.
+/// Returns whether two records belong to the same term.
 pub(crate) fn is_same_term(one: &LeaderElectionRecord, other: &LeaderElectionRecord) -> bool {
     let term = |record: &LeaderElectionRecord| (record.acquire_time, record.leader_transitions);
     one.holder_identity == other.holder_identity && term(one) == term(other)
 }
 
 impl World {
-    /// Starts a process. The one before it on the same machine is killed at whatever await it is.
+    /// Starts a process. The previous process on the same machine is killed at an await point.
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // Whatever it is to begin with, it is put right.
+            // The offset is corrected afterwards.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -175,7 +175,7 @@ impl World {
             last_leader: None,
             usurped: None,
             knows: None,
-            heard: BTreeMap::new(),
+            observed: BTreeMap::new(),
             rested: None,
         };
         let holds = node.holds;
@@ -198,12 +198,12 @@ impl World {
             (Holds::Half(half), false) => tokio::spawn(process.run(line(half), clock, config, stop)),
             (Holds::Both, false) => tokio::spawn(process.run(MultiLock::new(line(0), line(1)), clock, config, stop)),
             (Holds::Half(half), true) => tokio::spawn(process.run_client_go(line(half), config, stop)),
-            (Holds::Both, true) => panic!("there is no model of client-go's MultiLock"),
+            (Holds::Both, true) => panic!("client-go's MultiLock is not modelled"),
         });
     }
 }
 
-/// What a process tells the world of itself.
+/// A process's connection to the world.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
@@ -212,11 +212,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Tells, unless another process has taken its place.
-    fn tell(&self, news: impl FnOnce(&mut super::State, usize)) {
+    /// Updates the state, unless another process has replaced this one.
+    fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
-            news(&mut state, self.index);
+            change(&mut state, self.index);
             state.exclusion(&self.world);
         }
     }
@@ -225,32 +225,32 @@ impl Process {
         let mut elector = LeaderElector::new(lock, config).unwrap();
         let (stopped, seen) = (self.clone(), self.clone());
         let callbacks = LeaderCallbacks {
-            on_stopped_leading: Box::new(move |end| stopped.tell(|state, node| state.stopped(node, &end.reason))),
-            on_new_leader: Box::new(move |leader| seen.tell(|state, node| state.new_leader(node, leader))),
+            on_stopped_leading: Box::new(move |end| stopped.update(|state, node| state.stopped(node, &end.reason))),
+            on_new_leader: Box::new(move |leader| seen.update(|state, node| state.new_leader(node, leader))),
             ..LeaderCallbacks::new(move |leadership: Leadership| self.clone().work(leadership, clock.clone()))
         };
         elector.run(&stop, callbacks).await;
     }
 
-    /// The work: steps, and now and then an effect that goes on by itself.
+    /// The work: steps, and sometimes an effect that runs by itself.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
-        self.tell(|state, node| state.started(node, &leadership));
+        self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);
         loop {
-            self.tell(|state, node| state.at_work(node));
+            self.update(|state, node| state.at_work(node));
             let (step, effect, drain) = {
                 let rng = &mut self.world.lock().rng;
                 (rng.u64(200..900), rng.u8(0..8) == 0, rng.u64(0..4_000))
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                // Within the time that is left, as its client promises.
+                // Limited to the remaining time of the permit, as a client's timeout would be.
                 let span = Duration::from_millis(drain).min(permit.remaining());
                 let end = clock.monotonic() + span;
-                self.tell(|state, node| state.nodes[node].effects.push(end));
+                self.update(|state, node| state.nodes[node].effects.push(end));
                 tokio::spawn(async move {
                     clock.pass(span).await;
-                    process.tell(|state, node| {
+                    process.update(|state, node| {
                         state.nodes[node].effects.retain(|other| *other != end);
                         state.nodes[node].slept.retain(|other| *other != end);
                     });
@@ -261,7 +261,7 @@ impl Process {
                 biased;
                 () = leadership.cancelled() => {
                     clock.pass(Duration::from_millis(drain)).await;
-                    return self.tell(|state, node| state.at_work(node));
+                    return self.update(|state, node| state.at_work(node));
                 }
                 () = clock.pass(Duration::from_millis(step)) => {}
             }
@@ -282,13 +282,13 @@ impl Process {
         loop {
             for instruction in machine.step(signal, clock.now()) {
                 match instruction {
-                    Instruction::Send { request: asked, timeout } => {
-                        request = Some(Box::pin(exchange(line.clone(), asked, timeout)));
+                    Instruction::Send { request: next, timeout } => {
+                        request = Some(Box::pin(exchange(line.clone(), next, timeout)));
                     }
                     Instruction::StartLeading { deadline, .. } | Instruction::Extend(deadline) => {
-                        self.tell(|state, node| state.nodes[node].belief = Some(deadline));
+                        self.update(|state, node| state.nodes[node].belief = Some(deadline));
                     }
-                    Instruction::StopLeading(_) => self.tell(|state, node| state.nodes[node].belief = None),
+                    Instruction::StopLeading(_) => self.update(|state, node| state.nodes[node].belief = None),
                     Instruction::Finish => return,
                     _ => {}
                 }
@@ -310,7 +310,7 @@ impl Process {
     }
 }
 
-/// Sends a request of client-go's, and gives it up after a while.
+/// Sends a request of client-go's elector, with a timeout.
 async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> Signal {
     let read = request == LockRequest::Read;
     let request = match request {
@@ -325,7 +325,7 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
     };
     match read {
         true => Signal::Read(answer),
-        false => Signal::Written(answer.map(|state| state.expect("a write is answered by what is stored").version)),
+        false => Signal::Written(answer.map(|state| state.expect("a write returns the stored state").version)),
     }
 }
 
@@ -334,6 +334,6 @@ struct Rest<'a>(&'a Process);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
-        self.0.tell(|state, node| state.nodes[node].works = false);
+        self.0.update(|state, node| state.nodes[node].works = false);
     }
 }

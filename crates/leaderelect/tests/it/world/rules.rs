@@ -1,4 +1,4 @@
-//! The invariants of each world. Their names are those of the specification.
+//! The invariants of each world, named as in ROWS.md.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl State {
         }
     }
 
-    /// S1, S2, S3 and S17: at most one leads, and only on account of a write that was stored, in both halves if there are two.
+    /// S1, S2, S3 and S17: at most one node leads, and only by a stored write, in both halves if there are two.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -38,7 +38,7 @@ impl State {
         });
     }
 
-    /// Tallies what slept and goes on while another one leads, once each.
+    /// Counts effects that slept and resumed while another node leads, once each.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -50,14 +50,14 @@ impl State {
         }
     }
 
-    /// A process that fell over has broken a rule of its own.
+    /// A process that panicked has broken one of its own invariants.
     pub(crate) fn see_panics(&mut self) {
         let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
         let fallen = fallen.map(|node| node.identity.clone());
-        self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
+        self.rule(fallen.is_none(), || format!("the process of {fallen:?} ended by itself"));
     }
 
-    /// S4, S14 and S18: a request is sent.
+    /// S4, S14 and S18: checks a request that is sent.
     pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
         let sender = &self.nodes[node];
         if sender.incarnation != incarnation {
@@ -76,19 +76,19 @@ impl State {
         }
     }
 
-    /// A process hears the answer to a request.
+    /// Records the response to a request.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
-            node.hear(&state.version);
+            node.observe(&state.version);
         }
-        // A half tells nothing before the other half was read, too.
+        // A single half is inconclusive before the other half was read, too.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // S13: so does a record of its own name that is of no term of its own.
+            // S13: a record with its own name that belongs to no term of its own is foreign, too.
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -97,19 +97,19 @@ impl State {
         }
     }
 
-    /// A process hears of an event of its watch.
+    /// Records a watch event.
     pub(crate) fn telling(&mut self, node: usize, incarnation: u64, event: &LockEvent<LockState>) {
         let node = &mut self.nodes[node];
         if let (true, LockEvent::Changed(locked)) = (node.incarnation == incarnation, event) {
             node.knows = locked.state.version.uid.parse().ok();
-            node.hear(&locked.state.version);
+            node.observe(&locked.state.version);
         }
     }
 
     /// S8 and S11: a term begins.
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // Of two halves, the secondary one says it.
+        // For a lock of two halves, the version of the secondary half counts.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -132,7 +132,7 @@ impl State {
         (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
     }
 
-    /// S3 and S7: the work goes on.
+    /// S3 and S7: a step of the work.
     pub(crate) fn at_work(&mut self, node: usize) {
         let node = &self.nodes[node];
         let identity = node.identity.clone();
@@ -148,17 +148,17 @@ impl State {
         node.rested = Some(node.clock.monotonic());
         let (identity, works) = (node.identity.clone(), node.works || node.has_effects());
         let over = node.guard.as_ref().is_some_and(|guard| guard.check().is_err());
-        self.rule(over && !works, || format!("S11: {identity} was told of {reason} before its work had ended"));
+        self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// S11: another leader is seen.
+    /// S11: a new leader is reported.
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
-        self.rule(last.as_deref() != Some(leader), || format!("S11: {identity} was told of {leader:?} twice"));
+        self.rule(last.as_deref() != Some(leader), || format!("S11: {leader:?} was reported twice to {identity}"));
     }
 
-    /// S4, S6, S9, S10, S13 and S18: what must hold of a write to an existing lock.
+    /// S4, S6, S9, S10, S13 and S18: checks a write to an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
         let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
@@ -170,18 +170,18 @@ impl State {
         let counted = new.leader_transitions - was.leader_transitions;
         let of_both = node.holds == Holds::Both;
         if new.holder_identity.is_empty() {
-            self.rule(was.holder_identity == identity, || format!("S4: {identity} releases what {was:?} holds"));
+            self.rule(was.holder_identity == identity, || format!("S4: {identity} releases the lock of {was:?}"));
             return self.rule(of_both || counted == 0, || format!("S9: a release of {identity} counts"));
         }
-        // S13: what has its name, and which it has not written, is a stranger's.
+        // S13: a record with its own name that it has not written is foreign.
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
             let lasts = term.is_some() || node.has_in_time(by.sent_locally, &old);
-            self.rule(given, || format!("S18: {identity} takes or renews what {was:?} holds"));
-            self.rule(lasts, || format!("S18: {identity} takes what has expired"));
+            self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
+            self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
+            // S6 and S15: regardless of clock changes, a successor has seen the record unchanged for the stated duration.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -194,7 +194,7 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half has a count of its own, and both are given that of the first.
+        // Each half has its own count, and a write sets both from the count of the primary.
         self.rule(of_both || counted == 1, || format!("S9: a change to {identity} counts {counted}"));
     }
 }

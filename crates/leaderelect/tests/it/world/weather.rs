@@ -1,4 +1,4 @@
-//! What goes wrong in usual worlds, and many of them at a time.
+//! The usual faults, and running many worlds in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::{env, iter, thread};
 
 use super::{Chaos, Locks, Share, Tally, in_world};
 
-/// Nothing goes wrong.
+/// No faults.
 pub(crate) const QUIET: Chaos = Chaos {
     nodes: 3,
     rate_error: 0.0,
@@ -31,7 +31,7 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, which is what the defaults bear.
+/// `(1 + 0.19) / (1 - 0.19)` is just below 15 s / 10 s, the limit for the default durations.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -56,29 +56,29 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// Machines that sleep, and virtual ones that are put to sleep. Their time of day is kept.
+/// Suspended machines and paused virtual machines. The time of day stays correct.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// A control plane says who leads. It counts from the times that renewals say, so these are right to a second or two.
+/// The control plane chooses the leader. It uses the times of renewals, so these are correct to a second or two.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
+/// The limits of client-go's elector: its work ends up to `retry_period + renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Trouble for two minutes; then calm, for long enough that the last one's lease expires on the slowest clock.
+/// Two minutes of faults, then calm for long enough that the last lease expires on the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
         world.calm_down();
         world.run(75).await;
-        assert_eq!(world.leaders(), 1, "L1: not one leader after the calm (seed {seed})");
+        assert_eq!(world.leaders(), 1, "L1: not exactly one leader after the calm (seed {seed})");
         world.tally()
     })
 }
 
-/// What comes of so many worlds, on all processors, and the first of their seeds: any, or the one of `PINTLE_SEED`.
+/// Runs many worlds on all processors. Returns their results and the first seed, which is random or `PINTLE_SEED`.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);

@@ -17,7 +17,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** The day of a controller, by fabric8's client: each step fails loudly, or the next one runs. */
+/** A typical scenario of a controller, with fabric8's client. Each step must succeed before the next one starts. */
 public final class Scenario {
     public static void main(String[] arguments) throws Exception {
         String namespace = "java-" + UUID.randomUUID().toString().substring(0, 8);
@@ -32,10 +32,10 @@ public final class Scenario {
             List<String> odd = maps.withLabel("half", "1").list().getItems().stream().map(m -> m.getMetadata().getName()).toList();
             require(odd.equals(List.of("m1", "m3")), odd);
             refused(409, () -> maps.resource(map("m0", Map.of(), Map.of())).create());
-            require(maps.withName("absent").get() == null, "something absent");
+            require(maps.withName("absent").get() == null, "an object that should not exist");
             System.out.println("ok  create, read, list");
 
-            // An informer beside writes.
+            // An informer during writes.
             BlockingQueue<String> seen = new LinkedBlockingQueue<>();
             try (var informer = maps.withLabel("half").inform(new ResourceEventHandler<ConfigMap>() {
                 public void onAdd(ConfigMap map) { seen.add("add"); }
@@ -54,7 +54,7 @@ public final class Scenario {
             }
             System.out.println("ok  informer, patch, conflict, delete");
 
-            // Server-side apply, with a conflict.
+            // Server-side apply, including a conflict.
             maps.resource(map("applied", Map.of(), Map.of("a", "1"))).fieldManager("one").serverSideApply();
             ConfigMap other = map("applied", Map.of(), Map.of("a", "2"));
             refused(409, () -> maps.resource(other).fieldManager("two").serverSideApply());
@@ -66,7 +66,7 @@ public final class Scenario {
 
             client.namespaces().withName(namespace).delete();
             client.namespaces().withName(namespace).waitUntilCondition(found -> found == null, 30, TimeUnit.SECONDS);
-            System.out.println("ok  the end of a namespace");
+            System.out.println("ok  deletion of a namespace");
         }
     }
 
@@ -89,7 +89,7 @@ public final class Scenario {
         var widgets = client.genericKubernetesResources(group + "/v1", "Widget").inNamespace(namespace);
         widgets.resource(widget(group, "w", 3)).create();
         refused(422, () -> widgets.resource(widget(group, "small", 0)).create());
-        require(widgets.list().getItems().size() == 1, "other than one widget");
+        require(widgets.list().getItems().size() == 1, "a wrong number of widgets");
         made.delete();
         System.out.println("ok  definitions and custom resources");
     }
@@ -119,7 +119,7 @@ public final class Scenario {
             require(error.getCode() == code, error);
             return;
         }
-        throw new AssertionError("not refused with " + code);
+        throw new AssertionError("the request did not fail with " + code);
     }
 
     private static void require(boolean holds, Object found) {
