@@ -20,18 +20,12 @@ struct Counts {
 /// The crates that may contain marker phrases or hard test names. Other crates may contain none.
 const BUDGETS: &[(&str, Counts)] = &[
     ("apiserver", Counts { phrases: 3, names: 0 }),
-    ("bench", Counts { phrases: 82, names: 1 }),
-    ("conformance", Counts { phrases: 19, names: 17 }),
-    ("controller", Counts { phrases: 3, names: 0 }),
-    ("delta-fifo", Counts { phrases: 62, names: 0 }),
-    ("informer", Counts { phrases: 10, names: 0 }),
-    ("leaderelect", Counts { phrases: 77, names: 0 }),
-    ("meta", Counts { phrases: 3, names: 0 }),
-    ("metrics", Counts { phrases: 1, names: 0 }),
-    ("ratelimit", Counts { phrases: 7, names: 1 }),
-    ("restreq", Counts { phrases: 1, names: 0 }),
-    ("testing", Counts { phrases: 2, names: 0 }),
-    ("workqueue", Counts { phrases: 95, names: 3 }),
+    ("controller", Counts { phrases: 1, names: 0 }),
+    ("delta-fifo", Counts { phrases: 3, names: 0 }),
+    ("informer", Counts { phrases: 1, names: 0 }),
+    ("leaderelect", Counts { phrases: 9, names: 0 }),
+    ("ratelimit", Counts { phrases: 3, names: 0 }),
+    ("workqueue", Counts { phrases: 6, names: 0 }),
 ];
 
 /// The most words of a test name.

@@ -137,7 +137,7 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
 }
 
 #[test]
-fn manifests_in_utf16_or_with_a_byte_order_mark_are_loaded() {
+fn manifests_in_utf16_or_with_bom_are_loaded() {
     let folder = std::env::temp_dir().join(format!("pintle-encodings-{:x}", fastrand::u64(..)));
     std::fs::create_dir(&folder).expect("a folder");
     let manifest =

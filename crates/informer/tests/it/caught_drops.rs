@@ -60,7 +60,7 @@ async fn handler_survives_panicking_drop_of_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leaving_user_with_a_panicking_drop_does_not_end_the_informer() {
+async fn panicking_drop_of_an_error_handler_is_caught() {
     struct Captured;
     impl Drop for Captured {
         fn drop(&mut self) {
@@ -84,7 +84,7 @@ async fn leaving_user_with_a_panicking_drop_does_not_end_the_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_deletion_of_an_object_the_cache_never_had_hides_it() {
+async fn own_deletion_of_an_uncached_object_hides_it() {
     let source = pods(&[]);
     let cache: Arc<Cache<Pod>> = Arc::new(Cache::new());
     cache.bookmark("0");

@@ -259,7 +259,7 @@ fn repeated_key_logs_a_warning_with_its_line() {
 }
 
 #[test]
-fn null_in_lists_and_trailing_base64_bits_are_read_as_by_kubectl() {
+fn null_items_and_lax_base64_match_kubectl() {
     let config = "clusters:\n- name: c\n  cluster: {certificate-authority-data: aGl=}\n\
                   users:\n- name: u\n  user: {as-groups: [null, a], as-user-extra: {k: null, l: [b, null]}}\n";
     let config = Kubeconfig::parse(config).unwrap();
