@@ -35,7 +35,7 @@ pub struct Pages<T>(Source<T>);
 
 /// The source of the next page.
 enum Source<T> {
-    Server(Cursor<T>),
+    Server(Box<Cursor<T>>),
     Task(Ahead<T>),
 }
 
@@ -63,7 +63,7 @@ impl<T: DeserializeOwned> Api<T> {
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
-        Pages(Source::Server(Cursor { api: self.clone(), next, tokens: HashSet::new() }))
+        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
     /// Lists all objects in pages, so that no single response is large. If the revision of the pages expires meanwhile,
@@ -196,7 +196,7 @@ impl<T> fmt::Debug for Pages<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Pages");
         match &self.0 {
-            Source::Server(Cursor { api, next, .. }) => shown.field("api", api).field("next", next).finish(),
+            Source::Server(cursor) => shown.field("api", &cursor.api).field("next", &cursor.next).finish(),
             Source::Task(_) => shown.finish_non_exhaustive(),
         }
     }

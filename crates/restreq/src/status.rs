@@ -64,7 +64,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
         400 => (Some(Reason::BadRequest), "the server rejected the request and did not say why".into()),
         401 => (Some(Reason::Unauthorized), "the server rejected the credentials or requires some".into()),
         403 => (Some(Reason::Forbidden), or(&text, "the server does not allow this")),
-        404 => (Some(Reason::NotFound), "the server does not have the requested resource".into()),
+        404 => (Some(Reason::NotFound), "the server could not find the requested resource".into()),
         405 => (Some(Reason::MethodNotAllowed), "the resource does not allow this method".into()),
         406 => (Some(Reason::NotAcceptable), or(&text, "the server cannot produce the requested content type")),
         409 if *subject.method == Method::POST => {

@@ -448,3 +448,22 @@ async fn plugin_may_print_yaml() {
         assert!(said.contains(word) && !said.contains("hush"), "{word}: {said}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn plugin_that_hangs_is_killed_after_a_minute() {
+    let program = Program::new("echo $$ > pid; exec sleep 1000");
+    let server = Server::start([]).await;
+    let request = RestClient::new(program.config(&server)).unwrap().get();
+    let sending = tokio::spawn(async move { request.send().await });
+    let pid = || std::fs::read_to_string(program.dir.path().join("pid")).ok().filter(|pid| pid.ends_with('\n'));
+    soon(until(|| pid().is_some())).await;
+    skip(61).await;
+    let error = soon(sending).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("did not end within 60s"), "{error}");
+    let is_alive = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid().unwrap().trim())).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    soon(until(|| !is_alive())).await;
+}
