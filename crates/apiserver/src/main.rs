@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, LoadError, ServerSnapshot};
+use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -113,11 +113,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         server.settle().await;
     }
     for path in &arguments.crd {
-        load(&server, path)?;
+        server.load_path(path)?;
     }
     server.settle().await;
     for path in &arguments.load {
-        load(&server, path)?;
+        server.load_path(path)?;
     }
     if let Some(path) = arguments.kubeconfig {
         write_secret(&path, &server.kubeconfig())
@@ -151,14 +151,6 @@ fn raise_open_files() {
             tracing::warn!(%error, "cannot raise the limit of open files");
         }
     }
-}
-
-fn load(server: &ApiServer, path: &Path) -> Result<usize, LoadError> {
-    if path.is_dir() {
-        return server.load_dir(path);
-    }
-    let unreadable = |cause| LoadError::Unreadable { path: path.to_owned(), cause };
-    server.load(&std::fs::read_to_string(path).map_err(unreadable)?)
 }
 
 /// Writes a file with secrets. Only its owner can read it, even if it existed with a wider mode.

@@ -194,15 +194,15 @@ impl ApiServer {
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of their paths, each
-    /// as by [`load`](Self::load). Returns the number of created objects.
+    /// Creates the objects of a file, or of all `.yaml`, `.yml` and `.json` files below a folder. The files are loaded in the order of their
+    /// paths, each as by [`load`](Self::load). A file is UTF-8, or UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
     ///
     /// Returns the first file that cannot be read, or the first object that cannot be created, with the reason. Objects before it stay.
-    pub fn load_dir(&self, dir: &Path) -> Result<usize, LoadError> {
+    pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
-        load::dir(&self.registry, dir)
+        load::path(&self.registry, path)
     }
 
     /// Takes a snapshot of all objects, and of the key that signs the tokens of service accounts.

@@ -19,10 +19,13 @@ use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects of all manifests below a folder.
-pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {
+/// Creates the objects of a manifest, or of all manifests below a folder.
+pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut files = Vec::new();
-    find(dir, &mut files)?;
+    match path.is_dir() {
+        true => find(path, &mut files)?,
+        false => files.push(path.to_owned()),
+    }
     files.sort();
     let mut count = 0;
     for path in files {

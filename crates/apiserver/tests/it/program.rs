@@ -162,6 +162,11 @@ fn manifests_in_utf16_or_with_bom_are_loaded() {
         assert!(map.starts_with("HTTP/1.1 200") && map.contains(r#""data":{"a":"ä"}"#), "{name}: {map}");
     }
     program.terminate();
+    let wrong = folder.join("wrong.yaml");
+    std::fs::write(&wrong, "{apiVersion: v1, kind: Nothing}").expect("a file");
+    let program = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("--load").arg(&wrong).output();
+    let message = String::from_utf8(program.expect("the program starts").stderr).expect("text");
+    assert!(message.contains(&wrong.display().to_string()), "{message}");
     std::fs::remove_dir_all(folder).expect("the folder");
 }
 
