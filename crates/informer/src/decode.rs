@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_key_is_none() {
+    fn incomplete_key_is_not_reported() {
         check::<PartialObject>(r#"{"metadata":{"namespace":7,"name":"b"}}"#, "", "invalid type: integer");
         check::<Sized>(r#"{"metadata":{"namespace":null,"name":"b"}}"#, "b", "missing field `size`");
     }

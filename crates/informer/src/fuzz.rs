@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn no_object_is_skimmed_wrongly() {
+    fn corpus_objects_are_scanned_correctly() {
         replay("scan", scan);
     }
 
     #[test]
-    fn no_recording_is_beyond_reading() {
+    fn corpus_recordings_are_read_or_rejected() {
         replay("recording", recording);
     }
 }

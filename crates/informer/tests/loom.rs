@@ -97,7 +97,7 @@ fn snapshot_dropped_during_commit_leaves_nothing() {
 }
 
 #[test]
-fn a_step_of_several_writes_is_seen_whole() {
+fn concurrent_read_never_sees_a_partial_transaction() {
     explore(|pods| {
         let first = put(pods, "a", 1);
         let writer = {

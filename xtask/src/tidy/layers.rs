@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_uses_only_those_below() {
+    fn crate_uses_only_lower_layers() {
         check("pintle-informer", &[("pintle-meta", false), ("pintle-delta-fifo", false)], 0);
         check("pintle-informer", &[("pintle-workqueue", false)], 1);
         check("pintle-meta", &[("pintle-informer", false)], 1);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_neighbours_but_nothing_above() {
+    fn tests_may_use_the_same_layer() {
         check("pintle-informer", &[("pintle-workqueue", true)], 0);
         check("pintle-informer", &[("pintle-apiserver", true)], 1);
     }

@@ -84,7 +84,7 @@ mod tests {
 
     /// The writer may still be busy with superseded versions or with the next commit.
     #[test]
-    fn reader_waits_for_the_record_of_a_commit_only() {
+    fn reader_waits_only_until_the_commit_is_recorded() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let (tell, told) = mpsc::channel();
         let mut noting = cache.noting();

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_goes_back_for_a_list_alone() {
+    fn events_never_lower_the_revision_but_lists_may() {
         let mut version = String::new();
         for (revision, expected) in
             [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")]

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_take_half_their_room() {
+    fn hex_digests_compress_to_half_their_length() {
         let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
         assert_eq!(there_and_back("", "", digest), 1 + 32);
         for digits in 0..digest.len() {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn text_beyond_the_reach_is_not_copied() {
+    fn text_beyond_the_window_is_not_copied() {
         let mut random = fastrand::Rng::with_seed(1);
         let letters: String = (0..101).map(|_| random.uppercase()).collect();
         let far = letters + &"-".repeat(REACH - 100);
@@ -299,7 +299,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_text_comes_back(dictionary in text(), head in text(), text in text()) {
+        fn any_text_round_trips(dictionary in text(), head in text(), text in text()) {
             there_and_back(&dictionary, &head, &text);
         }
 
@@ -313,7 +313,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_data_is_rejected_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        fn damaged_data_is_rejected_or_has_the_right_length(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
             let mut data = compress(text.as_bytes(), &Places::new(14), 0, 0);
             if !data.is_empty() {
                 let at = at.index(data.len());

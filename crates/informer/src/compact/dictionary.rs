@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_object_does_not_fill_it() {
+    fn one_large_object_does_not_fill_the_dictionary() {
         let dictionary = Dictionary::new();
         dictionary.compress("", &text(1, 100_000));
         assert_eq!(learnt(&dictionary), MOST_OF_ONE);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_with_the_last_object_of_its_type() {
+    fn dictionary_is_dropped_with_its_last_object() {
         struct Kind;
         let first = Dictionary::of::<Kind>();
         assert!(Arc::ptr_eq(&first, &Dictionary::of::<Kind>()));

@@ -38,7 +38,7 @@ fn prune(object: &mut Value) {
 }
 
 #[test]
-fn cut_field_takes_its_comma_along() {
+fn removing_a_field_removes_its_comma() {
     for (json, expected) in [
         (r#"{"metadata":{"managedFields":[{"a":"]"}],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
         (r#"{"metadata":{"name":"a","managedFields":[]},"kind":"Pod"}"#, r#"{"metadata":{"name":"a"},"kind":"Pod"}"#),
@@ -63,7 +63,7 @@ fn cut_field_takes_its_comma_along() {
 }
 
 #[test]
-fn an_object_is_named_by_its_own_metadata() {
+fn object_name_comes_from_its_own_metadata() {
     let named = |json: &str| {
         let json = json.as_bytes();
         let outline = scanner().scan(json).unwrap();
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn pruning_arbitrary_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let json = [br#"{"metadata":{"name":"#.as_slice(), &bytes].concat();
         _ = pruned(&json).map(|left| assert!(left.len() <= json.len()));
         _ = pruned(&bytes);

@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pins_show_their_state_and_nothing_else_stays(
+    fn pinned_states_stay_visible_and_others_are_freed(
         shards in 1usize..5,
         steps in prop::collection::vec(step(), 0..40),
     ) {
@@ -241,7 +241,7 @@ fn old_index_values_are_found_among_many_later_ones() {
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
 #[expect(clippy::print_stdout, reason = "it is run for what it prints")]
-fn the_longest_section_of_a_large_shard() {
+fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
     // Each step runs again in another store, so that accidental delays do not count.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];

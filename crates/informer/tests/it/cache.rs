@@ -33,7 +33,7 @@ fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_store_is_a_map() {
+fn cache_behaves_like_a_map() {
     let cache = Cache::new();
     assert!(cache.upsert(Arc::new(pod("a", "1"))).unwrap().is_none());
     assert_eq!(cache.upsert(Arc::new(pod("a", "2"))).unwrap().unwrap().node, "1");
@@ -48,7 +48,7 @@ fn a_store_is_a_map() {
 }
 
 #[test]
-fn an_index_follows_every_change_of_several_values() {
+fn index_with_several_values_follows_each_change() {
     let cache = by_words();
     let put = |name: &str, words: &str| _ = cache.upsert(Arc::new(pod(name, words))).unwrap();
     put("one", "a,b");
@@ -66,7 +66,7 @@ fn an_index_follows_every_change_of_several_values() {
 }
 
 #[test]
-fn a_value_that_no_object_has_is_forgotten() {
+fn unused_index_value_is_removed() {
     let cache = by_words();
     cache.upsert(Arc::new(pod("one", "a"))).unwrap();
     cache.upsert(Arc::new(pod("two", "a"))).unwrap();
@@ -77,7 +77,7 @@ fn a_value_that_no_object_has_is_forgotten() {
 }
 
 #[test]
-fn an_index_that_comes_later_holds_what_is_there() {
+fn later_index_contains_the_existing_objects() {
     let cache = Cache::new();
     cache.upsert(Arc::new(pod("one", "a"))).unwrap();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
@@ -88,7 +88,7 @@ fn an_index_that_comes_later_holds_what_is_there() {
 }
 
 #[test]
-fn a_replacement_tells_what_it_replaced() {
+fn replacement_returns_the_changes() {
     let cache = by_words();
     for name in ["gone", "stays"] {
         cache.upsert(Arc::new(pod(name, "a"))).unwrap();
@@ -106,7 +106,7 @@ fn a_replacement_tells_what_it_replaced() {
 }
 
 #[test]
-fn the_revision_is_that_of_the_last_write() {
+fn revision_is_that_of_the_last_write() {
     let cache = Cache::new();
     let check = |expected: &str| {
         assert_eq!(cache.resource_version(), expected);
@@ -235,7 +235,7 @@ fn index_function_may_read_its_own_cache() {
 }
 
 #[test]
-fn no_reader_sees_a_part_of_a_replacement() {
+fn reader_never_sees_a_partial_replacement() {
     let cache = Arc::new(by_words());
     let done = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..3)

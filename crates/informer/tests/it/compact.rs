@@ -51,7 +51,7 @@ async fn synced(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_them_is_one_as_any_other() {
+async fn informer_of_compact_objects_works_like_any_other() {
     let source = Collection::from([labeled("a", "x", "web"), labeled("b", "y", "db")]);
     let transform = |pod: &mut Compact<Pod>| {
         let mut changed = Pod::clone(&pod.get().unwrap());
@@ -77,7 +77,7 @@ async fn an_informer_of_them_is_one_as_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_them_goes_by_their_name() {
+async fn informer_name_contains_the_compact_type() {
     let (log, _here) = Log::here();
     let source = Collection::default();
     source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "generation": "seven"}}));
@@ -86,7 +86,7 @@ async fn an_informer_of_them_goes_by_their_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_of_a_server_see_what_is_in_them() {
+async fn selectors_work_on_compact_objects() {
     let source = Collection::from([labeled("a", "x", "web"), labeled("b", "y", "db")]);
     let reflector = ReflectorConfig { label_selector: "app=db".parse().unwrap(), ..ReflectorConfig::default() };
     let informer = synced(&source, InformerConfig { reflector, ..InformerConfig::default() }).await;
@@ -94,7 +94,7 @@ async fn selectors_of_a_server_see_what_is_in_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overlay_shows_those_that_were_written() {
+async fn overlay_shows_written_compact_objects() {
     let cache = Arc::new(Cache::new());
     let overlay = Overlay::new(Lister::new(cache.clone()), OverlayConfig::default());
     let at = |node: &str, version: &str| {
@@ -111,7 +111,7 @@ async fn an_overlay_shows_those_that_were_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recording_of_them_is_one_of_their_json() {
+async fn recording_of_compact_objects_contains_their_json() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pods");
     let source = Collection::from([labeled("a", "x", "web")]);
@@ -239,7 +239,7 @@ fn decoded_objects_are_shared_while_recent() {
 }
 
 #[test]
-fn a_drop_that_panics_spoils_nothing() {
+fn panicking_drop_does_not_affect_other_objects() {
     struct Bad(bool);
     impl<'de> Deserialize<'de> for Bad {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -259,7 +259,7 @@ fn a_drop_that_panics_spoils_nothing() {
 }
 
 #[test]
-fn many_threads_learn_and_read_at_once() {
+fn many_threads_compress_and_read_concurrently() {
     let object = |thread: usize, n: usize| {
         let kind = ["Pod", "Node", "Lease"][n % 3];
         let items: Vec<_> = (0..40).map(|i| format!("{kind} {i} is like the one before, but for {}", n / 50)).collect();
@@ -314,7 +314,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_says_what_its_json_says(objects in vec((metadata(), btree_map("[a-z]{3,9}", value(), 0..6)), 1..8)) {
+    fn compact_object_equals_its_json(objects in vec((metadata(), btree_map("[a-z]{3,9}", value(), 0..6)), 1..8)) {
         for (metadata, members) in objects {
             let mut object: BTreeMap<_, _> = members;
             object.insert("metadata".into(), serde_json::to_value(&metadata).unwrap());

@@ -252,7 +252,7 @@ fn projection_of_identity_fields_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_all_secrets_says_so_once() {
+async fn informer_of_all_secrets_logs_one_warning() {
     let warnings = |namespace, plural: &str, projection: Projection, selector: &str| {
         let (log, _here) = Log::here();
         let resource = ApiResource::new("v1", "Secret", plural, Scope::Namespaced);
@@ -271,7 +271,7 @@ async fn an_informer_of_all_secrets_says_so_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caching_all_secrets_logs_a_warning() {
+async fn switching_to_all_namespaces_of_secrets_logs_a_warning() {
     let (log, _here) = Log::here();
     let source = |namespace: Option<&str>| {
         let resource = ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced);

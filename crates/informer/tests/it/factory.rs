@@ -106,7 +106,7 @@ async fn unsynced_names_the_late_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_factory_leaves_running_what_others_hold() {
+async fn held_informer_outlives_its_factory() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let held = informer(&factory, source.clone());
@@ -139,7 +139,7 @@ async fn stopped_informer_is_replaced_for_the_next_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_transform_is_another_informer() {
+async fn each_transform_has_its_own_informer() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let marked = |mark: &'static str| -> Transform<Pod> { Arc::new(move |pod: &mut Pod| pod.node.push_str(mark)) };

@@ -25,7 +25,7 @@ fn take(log: &Log) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_handler_hears_of_everything() {
+async fn each_handler_receives_all_events() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (mut first, first_log) = logging(&informer);
@@ -42,7 +42,7 @@ async fn each_handler_hears_of_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_removed_hears_no_more() {
+async fn removed_handler_receives_no_more_events() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let ((dropped, dropped_log), (removed, removed_log), (_kept, kept_log)) =
@@ -100,7 +100,7 @@ async fn panicking_handler_skips_the_event_and_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_makes_objects_come_and_go() {
+async fn filtered_handler_gets_adds_and_deletes_for_changes() {
     let source = pods(&[]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let log = Log::default();

@@ -40,7 +40,7 @@ async fn subscriber_receives_initial_objects_and_then_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cache_changes_before_anybody_hears_of_it() {
+async fn cache_changes_before_events_are_delivered() {
     let source = pods(&[]);
     let informer = synced(&source).await;
     let (lister, mut events) = (informer.lister(), informer.subscribe());
@@ -129,7 +129,7 @@ async fn recreated_object_is_deleted_and_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_only_what_changed() {
+async fn relist_delivers_only_changes() {
     let source = pods(&["same", "changed", "gone"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -147,7 +147,7 @@ async fn a_relist_tells_only_what_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_reminds_each_subscriber_at_its_own_period() {
+async fn each_subscriber_has_its_own_resync_period() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -205,7 +205,7 @@ async fn resync_keeps_the_order_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_transformed_once() {
+async fn each_object_is_transformed_once() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -236,7 +236,7 @@ async fn everything_is_transformed_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_may_rename() {
+async fn transform_may_rename_objects() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -281,7 +281,7 @@ async fn indices_can_be_added_at_any_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_reads_by_key_namespace_and_label() {
+async fn lister_reads_by_key_namespace_and_label() {
     let source = pods(&[]);
     let mut labelled = pod("a", "");
     labelled.metadata.labels.insert("app".into(), "web".into());
@@ -309,7 +309,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_write_makes_it_readable() {
+async fn wait_for_returns_when_the_write_is_readable() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let lister = informer.lister();
@@ -336,7 +336,7 @@ async fn wait_for_a_write_makes_it_readable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_cache_on() {
+async fn bookmark_advances_the_cache_revision() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.advance();
@@ -348,7 +348,7 @@ async fn a_bookmark_moves_the_cache_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_is_dropped_takes_nothing_more() {
+async fn dropped_subscription_receives_no_more_events() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let (dropped, mut kept) = (informer.subscribe(), informer.subscribe());
@@ -360,7 +360,7 @@ async fn a_subscription_that_is_dropped_takes_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_loses_nothing_when_it_is_dropped() {
+async fn cancelled_next_loses_no_event() {
     let source = pods(&[]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
@@ -403,7 +403,7 @@ async fn shutdown_ends_everything_that_depends_on_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_never_ran_ends_as_well() {
+async fn informer_that_never_ran_can_be_shut_down() {
     let informer = SharedInformer::new(pods(&[]), InformerConfig::default());
     let mut events = informer.subscribe();
     let waiting = tokio::spawn({

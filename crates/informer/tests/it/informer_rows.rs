@@ -108,7 +108,7 @@ async fn c8_relist_delivers_deletions_then_objects_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c9_what_a_later_list_adds_is_not_initial() {
+async fn c9_objects_of_a_later_list_are_not_initial() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -134,7 +134,7 @@ async fn c10_cache_version_follows_updates_and_deletions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i2_a_late_start_changes_no_period() {
+async fn i2_late_start_does_not_change_resync_periods() {
     let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(source, InformerConfig { resync: Some(SECOND), ..InformerConfig::default() });
     let mut all = [None, Some(2 * SECOND), Some(3 * SECOND)].map(|period| {
@@ -172,7 +172,7 @@ async fn i5_relist_delivers_changes_and_resync_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn i8_handlers_come_and_go_while_everything_changes() {
+async fn i8_handlers_can_be_added_and_removed_during_changes() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let workers: Vec<_> = (0..100)

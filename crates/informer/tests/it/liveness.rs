@@ -28,7 +28,7 @@ fn patience(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn a_watch_whose_bookmarks_stay_away_is_dead() {
+fn watch_without_expected_bookmarks_counts_as_dead() {
     let mut rig = with_bookmarks(&[10, 60, 75, 60]);
     assert_eq!(patience(&rig), 75 + 30);
     assert_eq!(rig.time_out(), "WATCH rv=6");
@@ -37,7 +37,7 @@ fn a_watch_whose_bookmarks_stay_away_is_dead() {
 }
 
 #[test]
-fn whatever_comes_shows_that_a_watch_lives() {
+fn any_event_restarts_the_idle_timeout() {
     let mut rig = with_bookmarks(&[10, 60]);
     for revision in 7..10 {
         rig.pass(20 * SECOND);
@@ -98,7 +98,7 @@ fn bookmark_gap_carries_over_to_the_next_watch() {
 }
 
 #[test]
-fn wrong_idle_timeouts_do_not_repeat() {
+fn too_short_idle_timeout_is_not_used_again() {
     let mut rig = with_bookmarks(&[1, 1]);
     rig.time_out();
     rig.open();

@@ -115,7 +115,7 @@ async fn list_records_its_duration_and_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_several_pages_is_one() {
+async fn list_of_several_pages_counts_as_one() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b", "c"]));
     let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
     // In one piece from the cache of the server, and then the newest state page by page.
@@ -151,7 +151,7 @@ async fn ended_watch_records_its_duration_and_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_after_410_shows() {
+async fn relist_after_410_is_recorded() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     let _informer = synced(&source, telling(&memory)).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
@@ -204,7 +204,7 @@ async fn degraded_seconds_grow_while_degraded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_was_none() {
+async fn rejected_watch_has_no_duration() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
     let _informer = synced(&source, telling(&memory)).await;
@@ -232,7 +232,7 @@ async fn streaming_list_counts_as_list_and_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undecodable_object_shows_until_it_heals() {
+async fn undecodable_object_is_counted_until_it_is_fixed() {
     let put = |source: &Collection<Pod>, name: &str, node: serde_json::Value| {
         source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": node}));
     };

@@ -88,7 +88,7 @@ pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changed_set_deletes_and_adds_without_disturbing_others() {
+async fn changed_set_leaves_other_namespaces_alone() {
     for streaming_list in [false, true] {
         let source = source("abc");
         let namespaces = Namespaces::new(set("ab"));
@@ -147,7 +147,7 @@ async fn set_can_switch_between_all_and_some() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_it_is_synced_and_empty() {
+async fn informer_without_namespaces_is_synced_and_empty() {
     let source = source("a");
     let namespaces = Namespaces::new(set(""));
     let informer = informer(&source, &namespaces, false);
@@ -339,7 +339,7 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
 
 /// Also if the deletion of its objects takes long.
 #[tokio::test(start_paused = true)]
-async fn wait_after_removal_finds_no_object_left() {
+async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -354,7 +354,7 @@ async fn wait_after_removal_finds_no_object_left() {
 
 /// Removed namespaces are empty and added ones complete.
 #[tokio::test(start_paused = true)]
-async fn wait_after_a_set_change_sees_it_done() {
+async fn wait_after_a_set_change_sees_its_result() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.put(pod("c", "x"));
     let lister = informer.lister();
@@ -420,7 +420,7 @@ async fn history_ends_when_a_namespace_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_of_one_leaves_the_others_alone() {
+async fn relist_of_one_namespace_does_not_affect_others() {
     let source = source("ab");
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -470,7 +470,7 @@ async fn factory_shares_by_set_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_of_another_namespace_ends_it() {
+async fn source_of_a_wrong_namespace_ends_the_informer() {
     let source = source("ab");
     let informer = {
         let source = source.clone();
@@ -526,7 +526,7 @@ async fn rapid_changes_end_with_the_last_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
+async fn shutdown_during_a_set_change_leaves_no_watch() {
     for moment in 0..20 {
         let source = source("abcd");
         let namespaces = Namespaces::new(set("ab"));
@@ -552,7 +552,7 @@ async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removed_namespace_takes_its_failure_along() {
+async fn removed_namespace_no_longer_degrades_the_informer() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     source.break_watches(Break::expired());

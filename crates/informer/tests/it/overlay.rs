@@ -83,7 +83,7 @@ async fn overlay_hides_a_deleted_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_bounded_in_keys_and_in_time() {
+async fn overlay_is_bounded_in_keys_and_age() {
     let config = OverlayConfig { capacity: 2, max_age: Duration::from_secs(10) };
     let (cache, overlay) = overlay(config);
     cache.upsert(Arc::new(at("a", "1", 1))).unwrap();
@@ -186,7 +186,7 @@ fn nobody() -> Nosy {
 }
 
 #[test]
-fn objects_are_asked_under_no_lock() {
+fn overlay_calls_object_methods_without_its_lock() {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let cache: Arc<Cache<Nosy>> = Arc::new(Cache::new());
@@ -238,7 +238,7 @@ async fn reads_by_index_see_own_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overlay_sees_what_its_api_writes() {
+async fn overlay_sees_writes_of_its_api() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();

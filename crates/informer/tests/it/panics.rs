@@ -267,7 +267,7 @@ async fn panicking_metadata_affects_only_its_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_index_function_leaves_the_object_to_others() {
+async fn failing_index_function_does_not_affect_other_indices() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
     let errors: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -81,7 +81,7 @@ fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<Strin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delta_fifo_before_an_indexer_follows_the_source() {
+async fn cache_behind_a_delta_fifo_follows_the_source() {
     let source = pods(&["a", "b", "c"]);
     let cache = Arc::new(Cache::<Pod>::new());
     let config = DeltaFifoConfig {

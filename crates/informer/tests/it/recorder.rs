@@ -158,7 +158,7 @@ async fn one_recording_replays_several_namespaces() {
 
 #[tokio::test]
 #[should_panic(expected = "a recording of v1/pods cannot contain v1/secrets")]
-async fn a_recording_is_of_one_resource() {
+async fn recording_has_one_resource() {
     let directory = Directory::new();
     let of = |kind: &str, plural: &str| {
         let resource = ApiResource::new("v1", kind, plural, Scope::Namespaced);
@@ -345,7 +345,7 @@ fn truncated_recording_replays_its_complete_entries() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(
+    fn reading_arbitrary_bytes_does_not_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
     ) {
         let directory = Directory::new();

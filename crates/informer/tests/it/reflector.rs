@@ -25,7 +25,7 @@ fn first_list_uses_the_server_cache_then_watches() {
 }
 
 #[test]
-fn selectors_go_with_each_request() {
+fn each_request_has_the_selectors() {
     let labels: LabelSelector = "app=web".parse().unwrap();
     let fields = FieldSelector::everything().equals("spec.nodeName", "n");
     let mut rig = Rig::with(ReflectorConfig {
@@ -84,7 +84,7 @@ fn list_goes_back_only_after_a_lost_revision() {
 }
 
 #[test]
-fn a_list_that_is_refused_at_any_revision_waits() {
+fn list_rejected_at_any_revision_is_retried_later() {
     let mut rig = Rig::new();
     assert_eq!(rig.list_fails(expired()), "LIST rv= limit=500");
     assert_eq!(rig.list_fails(expired()), "SLEEP 800");
@@ -145,7 +145,7 @@ fn failed_list_is_retried_and_degrades_the_state() {
 }
 
 #[test]
-fn the_server_decides_when_it_asks_for_more_time() {
+fn retry_after_sets_the_delay() {
     let mut status = Status::failure(429, Reason::TooManyRequests, "later");
     status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
     assert_eq!(Rig::new().list_fails(status.into()), "SLEEP 17000");
@@ -217,7 +217,7 @@ fn error_on_an_open_watch_starts_a_round() {
 }
 
 #[test]
-fn each_event_moves_the_revision_on() {
+fn each_event_advances_the_revision() {
     let mut rig = Rig::watching(5);
     let check = |rig: &mut Rig, event: WatchEvent<_>, revision: &str| {
         assert_eq!(rig.receive(event), "READ");
@@ -233,7 +233,7 @@ fn each_event_moves_the_revision_on() {
 }
 
 #[test]
-fn synthetic_events_do_not_move_the_revision() {
+fn synthetic_events_do_not_change_the_revision() {
     let mut rig = Rig::new();
     rig.page(&[], "", "");
     rig.open();
@@ -263,7 +263,7 @@ fn ended_watch_is_reopened_at_the_last_revision() {
 }
 
 #[test]
-fn watches_that_end_at_once_make_no_hot_loop() {
+fn immediately_ended_watches_are_reopened_with_delays() {
     let mut rig = Rig::watching(5);
     for delay in [800, 1600, 3200] {
         assert_eq!(rig.end(), format!("SLEEP {delay}"));
@@ -372,7 +372,7 @@ fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
 }
 
 #[test]
-fn delays_start_over_after_a_list_that_completed() {
+fn complete_list_resets_the_delays() {
     let mut rig = Rig::new();
     six_delays(&mut rig, |rig| rig.list_fails(refused()));
     rig.list(&["a"], 5);
@@ -386,7 +386,7 @@ fn delays_start_over_after_a_list_that_completed() {
 }
 
 #[test]
-fn delays_start_over_after_a_watch_that_brought_news() {
+fn watch_with_an_event_resets_the_delays() {
     let mut rig = Rig::new();
     rig.list(&["a"], 5);
     six_delays(&mut rig, |rig| rig.open_fails(refused()));
@@ -396,7 +396,7 @@ fn delays_start_over_after_a_watch_that_brought_news() {
 }
 
 #[test]
-fn delays_start_over_after_a_watch_that_lasted() {
+fn long_watch_resets_the_delays() {
     for end in [
         |rig: &mut Rig| rig.receive_error(expired()),
         |rig: &mut Rig| rig.receive_error(failure(500, Reason::InternalError)),
@@ -455,7 +455,7 @@ fn delays_grow_for_watches_failing_after_one_event() {
 }
 
 #[test]
-fn extreme_settings_do_no_harm() {
+fn extreme_durations_do_not_overflow() {
     let backoff =
         BackoffConfig { base: Duration::MAX, factor: f64::INFINITY, cap: Duration::MAX, ..BackoffConfig::default() };
     let mut rig = Rig::with(ReflectorConfig {

@@ -71,7 +71,7 @@ async fn f7_each_round_lists_and_reports_its_errors() {
 }
 
 #[test]
-fn f8_delays_grow_as_they_are_configured_to() {
+fn f8_delays_follow_the_configured_backoff() {
     let (base, cap) = (Duration::from_millis(10), Duration::from_millis(100));
     let backoff = BackoffConfig { base, cap, jitter: 0.0, ..BackoffConfig::default() };
     let mut rig = Rig::with(ReflectorConfig { backoff, ..config() });

@@ -64,7 +64,7 @@ async fn changed_selectors_delete_and_add_objects() {
 
 /// Waits for a sync and for an earlier revision.
 #[tokio::test(start_paused = true)]
-async fn wait_after_a_selector_change_sees_it_done() {
+async fn wait_after_a_selector_change_sees_its_result() {
     for streaming_list in [false, true] {
         let source = labelled_all("abc");
         let informer = SharedInformer::new(source.clone(), config("app=a", streaming_list));

@@ -20,7 +20,7 @@ fn put(cache: &Cache<Pod>, name: &str, node: &str) {
 }
 
 #[test]
-fn s3_an_index_gives_the_objects_of_each_value() {
+fn s3_index_returns_the_objects_of_a_value() {
     let cache = by_node();
     for (name, node) in [("a", "b"), ("c", "b"), ("e", "f"), ("g", "h")] {
         put(&cache, name, node);
@@ -33,7 +33,7 @@ fn s3_an_index_gives_the_objects_of_each_value() {
 }
 
 #[test]
-fn s6_an_index_tells_its_values_as_objects_change() {
+fn s6_index_values_follow_object_changes() {
     let cache = Cache::new();
     let users = |pod: &Pod| pod.node.split(' ').map(str::to_owned).collect::<Vec<_>>();
     cache.add_index("user", users).unwrap();
@@ -72,7 +72,7 @@ fn s8_revision_follows_writes_and_never_goes_back() {
 }
 
 #[test]
-fn s16_a_large_list_is_selected_from() {
+fn s16_selectors_work_on_a_large_list() {
     let cache = Cache::new();
     let labelled = |at: usize| {
         let mut pod = pod(&at.to_string(), "");
@@ -124,7 +124,7 @@ fn snapshot_has_the_indices_of_its_time() {
 }
 
 #[test]
-fn a_diff_tells_what_changed_and_what_is_gone() {
+fn diff_returns_changed_and_deleted_objects() {
     let cache = by_node();
     for name in ["changed", "gone", "same"] {
         put(&cache, name, "old");
@@ -151,12 +151,12 @@ fn a_diff_tells_what_changed_and_what_is_gone() {
 
 #[test]
 #[should_panic = "snapshots of two caches"]
-fn snapshots_of_two_caches_have_no_difference() {
+fn diff_of_two_caches_panics() {
     by_node().snapshot().diff(&by_node().snapshot());
 }
 
 #[test]
-fn a_view_is_of_one_moment() {
+fn view_shows_all_caches_at_one_moment() {
     let (pods, others) = (Arc::new(by_node()), Arc::new(by_node()));
     let (all, rest) = (Lister::new(pods.clone()), Lister::new(others.clone()));
     pods.replace(vec![Arc::new(pod("a", ""))], "1");

@@ -141,7 +141,7 @@ async fn listener_with_a_backlog_yields() {
 
 /// A program may fill tokio's pool for blocking work with its own work.
 #[test]
-fn a_full_blocking_pool_does_not_stop_informers() {
+fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
     let (free, blocked) = mpsc::channel::<()>();
@@ -157,7 +157,7 @@ fn a_full_blocking_pool_does_not_stop_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_few_of_many_namespaces_are_listed_at_once() {
+async fn concurrent_lists_of_namespaces_are_limited() {
     let source = Collection::<Pod>::default();
     let second = Duration::from_secs(1);
     source.faults().when(move |request| (request.verb() == Verb::List).then(|| Outcome::AnswerSlow(second)));
@@ -208,7 +208,7 @@ async fn endless_lists_do_not_block_other_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_without_an_answer_fails_in_time() {
+async fn unanswered_request_times_out() {
     let stops: [(Verb, fn() -> Outcome); 3] = [
         (Verb::List, || Outcome::Lost),
         (Verb::List, || Outcome::Breaks { after: 1, how: pintle_testing::Break::Silent }),
@@ -239,7 +239,7 @@ async fn a_request_without_an_answer_fails_in_time() {
 
 /// The deadline does not apply while a page is decoded or a source sends slowly.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_brings_something_has_no_deadline() {
+async fn list_with_progress_does_not_time_out() {
     let parts = || {
         let items = (0..2000).map(|number| {
             ListPart::Item(raw(&json!({"metadata": {"namespace": "ns", "name": format!("p{number}")}, "node": ""})))

@@ -46,7 +46,7 @@ fn list_progress_counts_received_and_remaining() {
 }
 
 #[test]
-fn the_progress_of_a_streaming_list_is_what_came() {
+fn streaming_list_progress_counts_received_objects() {
     let mut rig = Rig::streaming();
     rig.open();
     for name in ["a", "b", "a"] {
@@ -102,7 +102,7 @@ fn missing_resource_is_a_distinct_retried_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_progress_within_a_page_shows() {
+async fn progress_is_visible_within_a_page() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let states = Arc::new(Mutex::new(None::<StateWatch>));
     let (log, looking) = (seen.clone(), states.clone());
@@ -149,7 +149,7 @@ async fn progress_does_not_wake_state_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_and_each_new_try_wakes() {
+async fn failures_and_retries_wake_state_watches() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, [Outcome::Fails(refused()), Outcome::Fails(failure(403, Reason::Forbidden))]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(1))]);
@@ -325,7 +325,7 @@ fn subscriber_wakers_run_without_locks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_states_ends_with_the_informer() {
+async fn state_watch_ends_with_the_informer() {
     let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
     let (mut states, mut late) = (informer.states(), informer.states());
     informer.start();

@@ -60,7 +60,7 @@ fn deletion_during_a_stream_keeps_other_objects() {
 }
 
 #[test]
-fn busy_server_is_asked_for_a_stream_again() {
+fn throttled_streaming_list_is_retried_as_a_stream() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(too_many_requests()), "SLEEP 800");
     assert_eq!(rig.wake(), "WATCH rv= initial");
@@ -192,7 +192,7 @@ fn busy_stream_times_out_as_well() {
 }
 
 #[test]
-fn early_ended_streams_are_given_up() {
+fn streams_that_end_early_are_replaced_by_a_list() {
     let mut rig = Rig::streaming();
     for _ in 0..2 {
         rig.open();

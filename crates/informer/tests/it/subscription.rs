@@ -165,7 +165,7 @@ fn unread_subscription_drops_objects_without_its_lock() {
 }
 
 #[test]
-fn no_object_is_asked_under_a_lock() {
+fn object_methods_are_called_without_locks() {
     async fn asks() {
         for streaming_list in [false, true] {
             let source = Collection::<Nosy>::default();
@@ -400,7 +400,7 @@ async fn resync_follows_changes_and_skips_changed_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_subscribers_keep_up_shows() {
+async fn subscriptions_report_depth_and_age() {
     let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut quick, mut slow) = (informer.subscribe(), informer.subscribe());

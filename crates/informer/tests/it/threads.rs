@@ -29,7 +29,7 @@ async fn channel_feeds_several_threads_until_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_that_is_dropped_takes_nothing_more() {
+async fn dropped_channel_receives_no_more_events() {
     let informer = SharedInformer::new(pods(&["a", "b", "c"]), InformerConfig::default());
     let never = informer.subscribe().into_channel(1).unwrap();
     let mut idle = never.sync_handle();

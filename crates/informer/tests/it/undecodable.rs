@@ -127,7 +127,7 @@ async fn recreated_undecodable_object_deletes_the_old_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_its_metadata_is_no_list() {
+async fn list_without_metadata_is_an_error() {
     let pod = raw(&json!({"metadata": {"namespace": "ns", "name": "a", "uid": "1"}, "node": "x"}));
     let half = Scripted::new(move || Ok(Box::new([ListPart::Item(pod.clone())].into_iter())), || Ok(silence()));
     let informer = SharedInformer::new(half, InformerConfig::default());

@@ -125,7 +125,7 @@ fn by_siblings(informer: &SharedInformer<Pod>, lister: Lister<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lister_in_an_index_function_is_no_user() {
+async fn lister_in_index_function_does_not_keep_informer_running() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let informer = factory.informer(source.clone(), InformerConfig::default());
     by_siblings(&informer, informer.lister());
@@ -212,7 +212,7 @@ async fn one_reader_cannot_end_the_history_of_another() {
 
 /// A runtime that was shut down drops the task that is started on it, which runs user code.
 #[test]
-fn a_factory_starts_its_informers_under_no_lock() {
+fn factory_starts_informers_without_its_lock() {
     struct Asks(InformerFactory, Arc<Mutex<Vec<String>>>);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -243,7 +243,7 @@ fn a_factory_starts_its_informers_under_no_lock() {
 
 /// Dropped subscriptions are removed, even if nothing changes.
 #[test]
-fn subscriptions_that_come_and_go_take_no_memory() {
+fn dropped_subscriptions_use_no_memory() {
     let informer = SharedInformer::new(Collection::<Pod>::default(), InformerConfig::default());
     let kept = informer.subscribe();
     for _ in 0..10_000 {

@@ -107,7 +107,7 @@ fn first_list_respects_not_older_than() {
 }
 
 #[test]
-fn server_behind_the_floor_is_awaited() {
+fn list_below_the_minimum_revision_is_retried() {
     for lost in [too_large(), expired()] {
         let mut rig = Rig::with(bound("42"));
         assert_eq!(rig.list_fails(lost), "LIST rv= limit=500");
@@ -182,7 +182,7 @@ fn newer_answer_restarts_the_restore_check() {
 }
 
 #[test]
-fn configured_floor_is_awaited_forever() {
+fn configured_minimum_revision_is_awaited_forever() {
     let mut rig = Rig::with(bound("42"));
     for _ in 0..100 {
         assert!(rig.list(&["a"], 41).starts_with("SLEEP"));
@@ -203,7 +203,7 @@ fn pages_may_be_newer_than_the_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_cache_begins_before_what_was_seen() {
+async fn cache_does_not_start_below_its_minimum_revision() {
     let source = pods(&["a", "b"]);
     let reflector = ReflectorConfig { not_older_than: "4".into(), ..ReflectorConfig::default() };
     let config = InformerConfig { reflector, ..InformerConfig::default() };
@@ -345,7 +345,7 @@ async fn undecodable_object_is_fixed_after_a_restore() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_restored_away_revision_fails() {
+async fn wait_fails_when_a_restore_lost_its_revision() {
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![pod_json("a", "40")], "50")];
     let informer = SharedInformer::new(scripted(lists, vec![vec![gone]]), InformerConfig::default());
@@ -364,7 +364,7 @@ async fn wait_for_a_restored_away_revision_fails() {
 
 /// An aggregated API may have no revisions. Each of its watches starts with all objects.
 #[test]
-fn without_revisions_a_list_follows_each_watch() {
+fn source_without_revisions_is_relisted_after_each_watch() {
     for version in ["", "0"] {
         let mut rig = Rig::new();
         rig.page(&[], version, "");
@@ -401,7 +401,7 @@ impl Names for pintle_informer::Lister<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_name_is_none() {
+async fn nameless_object_fails_the_list() {
     let nameless = json!({"metadata": {"namespace": "ns", "generateName": "x-"}, "node": ""});
     let lists = vec![(vec![pod_json("a", "1"), nameless], "100"), (vec![pod_json("a", "1")], "101")];
     let informer = SharedInformer::new(scripted(lists, Vec::new()), InformerConfig::default());

@@ -145,7 +145,7 @@ fn unpinned_versions_are_freed() {
 
 /// The writer changes one cache and then the other.
 #[test]
-fn a_view_shows_two_caches_at_one_moment() {
+fn concurrent_view_shows_caches_at_one_moment() {
     explore(|| {
         let (first, second) = (pods(), pods());
         let (of_first, of_second) = (Lister::new(first.clone()), Lister::new(second.clone()));

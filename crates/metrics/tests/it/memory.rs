@@ -158,7 +158,7 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
 
 /// Its read may take the component's locks, so it is not called under those of the provider.
 #[test]
-fn a_gauge_that_is_dropped_is_not_read() {
+fn dropped_gauge_is_not_read() {
     let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));
     let pulled = [(); 2].map(|()| {
         let reads = Arc::clone(&reads);
