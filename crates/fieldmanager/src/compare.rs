@@ -172,7 +172,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values of a shape. Returns true if they were compared as a whole.
+/// Compares two values that have the shape `after`. Returns true if they were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,

@@ -374,7 +374,7 @@ impl<T: Object> Cache<T> {
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Under the lock of the history: if the revision goes back, the store changes before the history.
+        // Read the revision under the lock of the history: if the revision goes back, the store changes before the history.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }

@@ -20,7 +20,7 @@ impl<T> CatchDrop<T> {
 }
 
 /// Only methods that consume `self` take the object.
-const THERE: &str = "an object is there until it is given away";
+const THERE: &str = "the object is present until it is taken";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {

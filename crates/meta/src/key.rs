@@ -45,7 +45,7 @@ impl ObjectKey {
                 text[..namespace.len()].copy_from_slice(namespace.as_bytes());
                 text[namespace.len()] = b'/';
                 text[name_at..].copy_from_slice(name.as_bytes());
-                std::str::from_utf8(text).expect("two texts and a slash are a text").into()
+                std::str::from_utf8(text).expect("two valid strings and a slash are a valid string").into()
             }
             None => format!("{namespace}/{name}").into(),
         };

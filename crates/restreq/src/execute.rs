@@ -499,7 +499,7 @@ impl Failure {
 fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), Error> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
-            let message = format!("{what} in {kind:?}, which is not understood; application/json is");
+            let message = format!("{what} in {kind:?}, which is not supported; only application/json is");
             Err(Error::Decode { request: line.clone(), message: message.into() })
         }
         _ => Ok(()),

@@ -74,7 +74,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         if !is_over && is_own {
             tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
         }
-        let why = if is_over { "reading it broke off, as the log may tell" } else { "reading it takes too long" };
+        let why = if is_over { "the read was interrupted; the log may contain the cause" } else { "reading it takes too long" };
         lock(&self.last).clone().ok_or(why)
     }
 
@@ -105,7 +105,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
             drop(teller);
         });
         if let Err(error) = thread {
-            tracing::warn!("{} cannot be read without a thread for it: {error}", self.what);
+            tracing::warn!("cannot start the thread that reads {}: {error}", self.what);
         }
         (begun, true)
     }
@@ -244,6 +244,6 @@ mod tests {
     async fn panicking_read_is_not_reported_as_a_timeout() {
         let reader: FileReader<u32> = FileReader::new("a file");
         let read = reader.read(|| std::panic::resume_unwind(Box::new("on purpose"))).await;
-        assert!(read.unwrap_err().contains("broke off"), "{read:?}");
+        assert!(read.unwrap_err().contains("was interrupted"), "{read:?}");
     }
 }

@@ -62,16 +62,16 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     let text = text(headers, body);
     let (reason, message) = match code.as_u16() {
         400 => (Some(Reason::BadRequest), "the server rejected the request and did not say why".into()),
-        401 => (Some(Reason::Unauthorized), "the server does not accept the credentials, or asks for some".into()),
+        401 => (Some(Reason::Unauthorized), "the server rejected the credentials, or requires some".into()),
         403 => (Some(Reason::Forbidden), or(&text, "the server does not allow this")),
-        404 => (Some(Reason::NotFound), "the server does not have what was asked for".into()),
+        404 => (Some(Reason::NotFound), "the requested resource does not exist on the server".into()),
         405 => (Some(Reason::MethodNotAllowed), "the resource does not allow this method".into()),
-        406 => (Some(Reason::NotAcceptable), or(&text, "the server has no representation that was asked for")),
+        406 => (Some(Reason::NotAcceptable), or(&text, "the server supports none of the accepted content types")),
         409 if *subject.method == Method::POST => {
             (Some(Reason::AlreadyExists), "the server reported a conflict".into())
         }
         409 => (Some(Reason::Conflict), "the server reported a conflict".into()),
-        410 => (Some(Reason::Expired), or(&text, "the revision that was asked for is gone")),
+        410 => (Some(Reason::Expired), or(&text, "the requested revision has expired")),
         413 => (Some(Reason::RequestEntityTooLarge), or(&text, "the request is too large")),
         415 => {
             (Some(Reason::UnsupportedMediaType), or(&text, "the server does not understand the body's content type"))
@@ -79,11 +79,11 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
         422 => (Some(Reason::Invalid), "the server found the request invalid".into()),
         429 => (Some(Reason::TooManyRequests), "the server has too many requests; try again later".into()),
         503 => (Some(Reason::ServiceUnavailable), "the server cannot handle the request now".into()),
-        504 => (Some(Reason::Timeout), "the server did not answer in time; the work may still go on".into()),
+        504 => (Some(Reason::Timeout), "the server did not respond in time; it may still execute the request".into()),
         500.. => {
             (Some(Reason::InternalError), format!("an error on the server prevented success: {}", or(&text, "unknown")))
         }
-        other => (None, format!("the server answered {other} and nothing that tells more")),
+        other => (None, format!("the server responded with status {other} and no explanation")),
     };
     let about = match (subject.resource, subject.name) {
         ("", _) => String::new(),

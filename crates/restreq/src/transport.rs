@@ -124,7 +124,7 @@ impl Transport {
         };
         let unusable = |why: &str| ConfigError::Server { server: redacted_url(&base.authority), why: why.into() };
         let host = HeaderValue::from_str(base.host_header());
-        let host = host.map_err(|_| unusable("its host holds what a header may not hold"))?;
+        let host = host.map_err(|_| unusable("its host contains a character that is not allowed in a header"))?;
         let scheme = if base.https { uri::Scheme::HTTPS } else { uri::Scheme::HTTP };
         let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
         let origin = (scheme, authority);

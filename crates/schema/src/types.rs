@@ -155,7 +155,7 @@ impl Struct {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first word of the group, and the version.
+    /// Returns the first segment of the group and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))

@@ -80,7 +80,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
-        return vec![format!("{name} stands in no layer: add it to xtask/src/tidy/layers.rs")];
+        return vec![format!("{name} has no layer: add it to xtask/src/tidy/layers.rs")];
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {

@@ -26,12 +26,12 @@ pub(crate) const BUILT_IN_VERSIONS: NoEffect =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");
 pub(crate) const FLOW_CONTROL: NoEffect =
     ("FlowSchema, PriorityLevelConfiguration", "this server has one flow for all requests");
-pub(crate) const SERVICE_RANGES: NoEffect = ("ServiceCIDR", "the addresses of Services are of 10.0.0.0/24 alone");
+pub(crate) const SERVICE_RANGES: NoEffect = ("ServiceCIDR", "the addresses of Services are always from 10.0.0.0/24");
 pub(crate) const ADDRESSES: NoEffect =
-    ("IPAddress", "Services get their addresses without them: none is made for them, and none reserves its address");
+    ("IPAddress", "Services get addresses without IPAddress objects, and an IPAddress reserves no address");
 pub(crate) const IMPERSONATION: NoEffect = (
     "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:",
-    "this server asks for the verb impersonate alone",
+    "this server checks only the verb impersonate",
 );
 pub(crate) const RULES: NoEffect =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");

@@ -392,7 +392,7 @@ async fn cache_revision_is_that_of_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // An added namespace starts there, and holds the revision until it is listed.
+    // An added namespace starts at that revision, and the cache stays at it until the namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));

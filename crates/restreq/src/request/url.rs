@@ -46,7 +46,7 @@ impl Request {
         [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// Returns the URL without scheme and host. `line` must be the line of this request; its path is reused.
+    /// Returns the URL without scheme and host. `line` must be the request line of this request. Its path is reused.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let base = self.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];

@@ -104,7 +104,7 @@ impl Shared {
                 Err(_) => "the store panicked".into(),
             };
             if left == 0 {
-                let why = format!("its new tokens cannot be stored, log in again after a restart: {why}");
+                let why = format!("its new tokens cannot be stored, so log in again after a restart: {why}");
                 tracing::warn!("{}", self.fault(&why));
             } else {
                 thread::sleep(PAUSE);
