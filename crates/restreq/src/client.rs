@@ -317,13 +317,15 @@ impl RestClient {
         let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
         let has_login = config.exec.is_some() || config.oidc.is_some();
         if !has_tls && (has_secret || has_login) && !config.server.contains("://") {
-            let why =
-                "without a scheme it means http, which would send the credentials unencrypted; write https:// before it";
+            let why = "without a scheme it means http, which would send the credentials unencrypted; write https:// before it";
             return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
         }
         let header = |field, text: &str| {
             let value = HeaderValue::from_str(text);
-            value.map_err(|_| ConfigError::Value { field, why: "it contains a character that is not allowed in a header".into() })
+            value.map_err(|_| ConfigError::Value {
+                field,
+                why: "it contains a character that is not allowed in a header".into(),
+            })
         };
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
         let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.authority.clone())));

@@ -74,7 +74,11 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         if !is_over && is_own {
             tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
         }
-        let why = if is_over { "the read was interrupted; the log may contain the cause" } else { "reading it takes too long" };
+        let why = if is_over {
+            "the read was interrupted; the log may contain the cause"
+        } else {
+            "reading it takes too long"
+        };
         lock(&self.last).clone().ok_or(why)
     }
 

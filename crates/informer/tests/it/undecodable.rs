@@ -136,9 +136,8 @@ async fn list_without_metadata_is_an_error() {
     assert!(!informer.has_synced() && informer.lister().is_empty());
     let error = informer.state().cause().unwrap().to_string();
     assert!(
-        error.ends_with(
-            "GET /api/v1/namespaces/ns/pods: cannot read the response: the list ended without its metadata"
-        ),
+        error
+            .ends_with("GET /api/v1/namespaces/ns/pods: cannot read the response: the list ended without its metadata"),
         "{error}"
     );
 }

@@ -49,7 +49,9 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
         // The server sends nothing before the client does.
-        Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent more than the response that opens the tunnel")),
+        Some(200..300) if answer.len() > head_ends => {
+            Err(fault("the proxy sent more than the response that opens the tunnel"))
+        }
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
         Some(code) => Err(fault(format!("the proxy responded with status {code}"))),
