@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// As [`changed`](Self::changed), without a copy.
+    /// Like [`changed`](Self::changed), without a copy.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };

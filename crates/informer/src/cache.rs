@@ -253,7 +253,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
         self.snapshot().index_keys(name, value)
     }
@@ -262,7 +262,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         self.snapshot().index_values(name)
     }
@@ -315,7 +315,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for).
+    /// The same as for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///

@@ -19,7 +19,7 @@ impl<T> CatchDrop<T> {
     }
 }
 
-/// Only methods that consume `self` take the object.
+/// The reason why `object` is `Some`: only methods that consume `self` take it.
 const THERE: &str = "the object is present until it is taken";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {

@@ -136,7 +136,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse). Functions that take a key therefore accept strings too.
+/// Like [`parse`](str::parse). Functions that take a key therefore accept strings too.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -145,7 +145,7 @@ impl TryFrom<&str> for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse).
+/// Like [`parse`](str::parse).
 impl TryFrom<String> for ObjectKey {
     type Error = InvalidKey;
 
@@ -154,7 +154,7 @@ impl TryFrom<String> for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse).
+/// Like [`parse`](str::parse).
 impl TryFrom<&String> for ObjectKey {
     type Error = InvalidKey;
 

@@ -82,7 +82,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// As [`read`](Self::read), but does not use a read that started earlier.
+    /// Like [`read`](Self::read), but does not use a read that started earlier.
     pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {

@@ -284,7 +284,7 @@ impl<T: Object> Index<T> {
 
     /// Records the failure of an index that is not ready, which never will be ready then.
     fn fail(&self, error: IndexFailed) {
-        // Only the first failure is kept.
+        // Ignore the result: the first failure stays.
         _ = self.failure.set(error);
     }
 

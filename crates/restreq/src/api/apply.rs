@@ -53,7 +53,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// As for [`apply`](Self::apply), or `NotFound`.
+    /// The same as for [`apply`](Self::apply), or `NotFound`.
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }

@@ -139,7 +139,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Errors
     ///
-    /// As for [`next`](Self::next). Returns an error if the watch has already ended.
+    /// The same as for [`next`](Self::next). Returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///

@@ -91,7 +91,7 @@ impl Request {
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // After the group and the version.
+        // The index of the resource, which follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
