@@ -44,10 +44,10 @@ pub struct ApiServerConfig {
     /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. The
     /// same seed gives the same values in each run. Default: `None`, which makes them random.
     ///
-    /// - Faults with a probability use the seed, too. Without one they use 0.
+    /// - Faults with a probability use the seed, too. Without a seed, they use 0.
     /// - Service account tokens are the same only if their times are, too: set [`start_time`](Self::start_time).
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - With a seed, TLS keys are Ed25519, which browsers reject. Without one they are P-256.
+    /// - With a seed, TLS keys are Ed25519, which browsers reject. Without a seed, they are P-256.
     pub seed: Option<u64>,
     /// The wall time at startup. Default: `None`, which uses the machine's time. From then on the server follows
     /// tokio's clock, which a test can pause.

@@ -60,7 +60,7 @@ pub(crate) fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the name under which the objects of a definition are stored. It never equals the one of a built-in kind.
+/// Returns the name under which the objects of a definition are stored. It differs from the names of all built-in kinds.
 pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }

@@ -154,7 +154,7 @@ pub(crate) struct Conduct {
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. It is not stored and has no rules of its own.
+    /// Creates a kind that occurs only in request and response bodies, such as Scale. It is not stored and has no rules.
     pub(crate) fn body_only(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),

@@ -44,7 +44,7 @@
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. `Db` puts it behind a lock and also
-//! publishes the current state for lock-free reads. Lists of the past, pages, watches and bookmarks read from the store.
+//! publishes the current state for lock-free reads. Lists at an old revision, pages, watches and bookmarks read from the store.
 //!
 //! A write attempt in `registry/` never awaits. So a request that is dropped half-way leaves each write complete or undone. Long work
 //! yields to other tasks: a write between two attempts, a list, and a `deletecollection` between two objects.

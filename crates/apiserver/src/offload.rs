@@ -67,10 +67,11 @@ thread_local! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Execution {
-    /// Outside an [`Offload`].
+    /// The step runs outside an [`Offload`].
     Unmanaged,
-    /// On a thread of the runtime.
+    /// The step runs on a thread of the runtime.
     Inline,
+    /// The step runs on a thread for blocking work.
     Offloaded,
 }
 

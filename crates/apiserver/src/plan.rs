@@ -180,10 +180,10 @@ impl Plan {
 #[non_exhaustive]
 pub enum PlanError {
     /// The plan's own server does not start.
-    #[error("the plan's server does not start: {0}")]
+    #[error("the plan's server cannot start: {0}")]
     Server(#[source] StartError),
     /// The cluster's custom resource definitions cannot be read.
-    #[error("the cluster's definitions cannot be read: {why}")]
+    #[error("cannot read the cluster's definitions: {why}")]
     Cluster {
         /// The message of the cluster or of the connection to it.
         why: String,

@@ -300,7 +300,7 @@ impl ApiServer {
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // A different seed from the one of the UIDs, because clients see UIDs.
+        // The UIDs have another seed, because clients see UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }

@@ -160,7 +160,7 @@ impl Controller {
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// As [`Controller::run`], but with a shared stop, which a failure triggers. Each reconciliation runs inside
+    /// Like [`Controller::run`], but with a shared stop, which a failure triggers. Each reconciliation runs inside
     /// `leadership` and is dropped when the term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();

@@ -50,7 +50,7 @@ pub enum ControllerError {
     },
     /// A call of an earlier run blocks its thread and could not be dropped. A new run must not overlap with it.
     #[error(
-        "controller {controller:?}: a call of an earlier run blocks its thread, {after:?} after its end: {blocked}"
+        "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
     Blocked {
         /// The name of the controller.

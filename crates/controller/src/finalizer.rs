@@ -76,7 +76,7 @@ pub async fn add_finalizer<T: Object>(
 ///
 /// # Cancel safety
 ///
-/// As [`add_finalizer`].
+/// The same as for [`add_finalizer`].
 pub async fn remove_finalizer<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,

@@ -23,7 +23,7 @@ struct Guard {
     panic: watch::Sender<Option<String>>,
 }
 
-/// Receives the panic of an order.
+/// Receives the message of a panic in the user's `Order`.
 pub(crate) struct OrderPanic(watch::Receiver<Option<String>>);
 
 impl GuardedOrder {

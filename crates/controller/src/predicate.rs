@@ -187,7 +187,7 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
 }
 
 /// Passes events that the predicate does not pass. The comparing predicates of this module still pass additions and
-/// deletions when negated, alone and within [`and`] and [`or`]. A function is negated as a whole.
+/// deletions when negated, by themselves and within [`and`] and [`or`]. A function is negated as a whole.
 ///
 /// # Examples
 ///

@@ -115,7 +115,7 @@ mod tests {
     use super::expand;
 
     #[test]
-    fn error_says_what_to_write() {
+    fn derive_error_names_the_fix() {
         let body = "struct A { metadata: ObjectMeta }";
         for (input, expected) in [
             (body.to_owned(), "`group` is missing: add #[resource(group = \"example.com\")]"),

@@ -238,7 +238,7 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied before, omits now, and owns alone.
+/// Removes the fields that the manager applied before, omits now, and shares with no other manager.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
     // The last set has the paths of the version of the last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));

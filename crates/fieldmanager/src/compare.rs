@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// As [`changed`](Self::changed), without a copy.
+    /// Like [`changed`](Self::changed), without a copy.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -172,7 +172,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values of a shape. Returns true if they were compared as a whole.
+/// Compares two values that have the shape `after`. Returns true if they were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,

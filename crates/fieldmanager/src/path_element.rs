@@ -122,7 +122,7 @@ impl PathElement {
 /// Why an item has no identity. The message is built only when it is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// For this reason.
+    /// Any other reason, as Go's message.
     Reason(&'static str),
     /// The item has none of these keys.
     Keyless(&'a [ListKey]),

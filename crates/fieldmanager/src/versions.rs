@@ -12,9 +12,9 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The difference between two objects, in each version.
+/// The difference between two objects, in each API version of their managers.
 pub(super) struct Differences {
-    /// The difference in the version of the request.
+    /// The difference when both objects are in the API version of the request.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -35,7 +35,7 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in a version. A version without its own difference uses the one of the request.
+    /// Returns the difference in an API version, or in the version of the request if there is none for `api_version`.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }

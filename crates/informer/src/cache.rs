@@ -253,7 +253,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
         self.snapshot().index_keys(name, value)
     }
@@ -262,7 +262,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         self.snapshot().index_values(name)
     }
@@ -315,7 +315,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for).
+    /// The same as for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
@@ -374,7 +374,7 @@ impl<T: Object> Cache<T> {
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Under the lock of the history: if the revision goes back, the store changes before the history.
+        // Read the revision under the lock of the history: if the revision goes back, the store changes before the history.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }

@@ -19,8 +19,8 @@ impl<T> CatchDrop<T> {
     }
 }
 
-/// Only methods that consume `self` take the object.
-const THERE: &str = "an object is there until it is given away";
+/// The reason why `object` is `Some`: only methods that consume `self` take it.
+const THERE: &str = "the object is present until it is taken";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {

@@ -62,7 +62,7 @@ pub struct Undecodable {
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
-    /// With the metadata that could be read.
+    /// The error, and the metadata that could be read.
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 

@@ -265,7 +265,7 @@ fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
 }
 
 impl<T: Object> Found<T> {
-    /// Returns the informer with the settings that apply to the caller alone.
+    /// Returns the informer with the settings that apply only to this caller.
     fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
         let Self { informer, user, users } = self;
         let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));

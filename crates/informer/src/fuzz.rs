@@ -1,6 +1,6 @@
 //! Checks for arbitrary bytes, used by the programs in `fuzz/` and by the tests below. Each panics on a violation.
 
-#![allow(clippy::unwrap_used, reason = "it is to panic")]
+#![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -138,7 +138,7 @@ enum Worker {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Subscribes, and calls `handler` with each event in a task of its own, until the guard is dropped or the informer has stopped.
+    /// Subscribes, and calls `handler` with each event in a separate task, until the guard is dropped or the informer has stopped.
     ///
     /// If the handler panics on an event, the event is skipped, and the next one follows after a second.
     ///
@@ -152,7 +152,7 @@ impl<T: Object> SharedInformer<T> {
 
 impl<T: Object> Subscription<T> {
     /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use it for a subscription
-    /// with settings of its own, such as [a resync period](Self::set_resync).
+    /// with other settings, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
@@ -163,8 +163,8 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription on a thread of its own, where it may block. It needs no runtime. Meanwhile
-    /// events wait in the subscription, which is bounded as described there.
+    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. It needs no runtime.
+    /// While `handler` runs, events wait in the subscription, which is bounded as described there.
     ///
     /// # Errors
     ///

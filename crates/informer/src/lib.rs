@@ -118,7 +118,7 @@
 //! | k8s-openapi's `Pod` | all but managed fields | 30,600 | 45 us | |
 //! | [`PartialObject`](pintle_meta::PartialObject) | its metadata | 2,200 | 11 us | |
 //! | [`Compact<Pod>`](Compact) | the same as `Pod`, compressed | 1,020 | 49 us | 38 us |
-//! | a struct of your own | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
+//! | your own struct | its fields; here identity, labels, node, requests and phase, all as strings | 1,430 | 11 us | |
 //!
 //! The bytes are heap bytes, including the key and the record in the cache, without indexes. The times are for one processor. Both were
 //! measured in a loop over the pods of this project's load generator: 7.9 KB of JSON, 5.3 KB without managed fields, 20 pods for each

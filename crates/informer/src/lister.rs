@@ -122,7 +122,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// As for [`Cache::wait_for`].
+    /// The same as for [`Cache::wait_for`].
     ///
     /// # Cancel safety
     ///
@@ -135,7 +135,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for).
+    /// The same as for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///

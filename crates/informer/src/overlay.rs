@@ -197,7 +197,7 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Before the cache is read, which then contains the writes that are evicted meanwhile.
+        // Do this before reading the cache: the cache then contains all writes that are evicted in the meantime.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();

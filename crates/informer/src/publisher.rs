@@ -169,7 +169,7 @@ impl<T: Object> Publisher<T> {
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
-                // Comes alone in a batch.
+                // It is the only item of its batch.
                 Item::ReplacedAll { objects, resource_version } => {
                     notifications = self.replace(place, choice, objects, &resource_version);
                 }

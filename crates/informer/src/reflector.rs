@@ -303,7 +303,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the state. A reflector alone never stops.
+    /// Returns the state. A reflector never stops by itself.
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };

@@ -176,8 +176,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Cuts the member that starts at `start`, together with the comma before it. If no earlier member is kept, cuts
-    /// the comma after it instead.
+    /// Removes the member that starts at `start`, together with the comma before it. If no earlier member is kept,
+    /// removes the comma after it instead.
     fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
         let here = self.open.last_mut()?;
         self.cursor.skip_value()?;

@@ -168,7 +168,7 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| followers.follow(stop))
     }
 
-    /// Starts the informer in a task of its own. Does nothing if it was started or shut down before. The informer ends
+    /// Starts the informer in its own task. Does nothing if it was started or shut down before. The informer ends
     /// when its runtime shuts down, as after [`stop`](Self::stop).
     ///
     /// # Panics

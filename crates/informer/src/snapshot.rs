@@ -135,7 +135,7 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
         let mut keys = self.pin.of_term(self.index(name)?, value, |key, _| key.cloned());
         keys.sort_unstable();
@@ -146,7 +146,7 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// As for [`by_index`](Self::by_index).
+    /// The same as for [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
         Ok(self.pin.values_of(self.index(name)?))
     }

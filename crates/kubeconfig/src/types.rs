@@ -63,7 +63,7 @@ pub struct Kubeconfig {
     /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file of the current context. Not written.
+    /// The file of the current context. It is not written to the file.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }

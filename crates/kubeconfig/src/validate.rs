@@ -172,7 +172,7 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let server = redacted_url(&cluster.server);
         let message =
-            format!("{server:?} has no scheme, and credentials are sent over https alone; write https://{server}");
+            format!("{server:?} has no scheme, and credentials are sent over https only; write https://{server}");
         self.add(format!("clusters[{name:?}].server"), message);
     }
 

@@ -317,16 +317,16 @@ impl fmt::Display for ApiError {
         match &self.kind {
             ErrorKind::Connect { refused: true, cause } => write!(f, "connection refused: {cause}"),
             ErrorKind::Connect { cause, .. } => write!(f, "no connection: {cause}"),
-            ErrorKind::Decode(cause) => write!(f, "the answer cannot be read: {cause}"),
+            ErrorKind::Decode(cause) => write!(f, "cannot read the response: {cause}"),
             ErrorKind::InvalidRequest(cause) => write!(f, "the request cannot be sent: {cause}"),
             ErrorKind::Status(status) => status.fmt(f),
-            ErrorKind::Timeout(cause) => write!(f, "no answer in time: {cause}"),
+            ErrorKind::Timeout(cause) => write!(f, "no response in time: {cause}"),
             ErrorKind::Transport(cause) => write!(f, "the connection failed: {cause}"),
-            ErrorKind::Unauthenticated(cause) => write!(f, "the credentials cannot be had: {cause}"),
-            ErrorKind::Unprocessed(cause) => write!(f, "the server did not look at the request: {cause}"),
+            ErrorKind::Unauthenticated(cause) => write!(f, "cannot obtain credentials: {cause}"),
+            ErrorKind::Unprocessed(cause) => write!(f, "the server did not process the request: {cause}"),
         }?;
         match self.earlier_may_have_acted {
-            true => f.write_str(" (an earlier attempt of the request may have been done)"),
+            true => f.write_str(" (an earlier attempt of the request may have been executed)"),
             false => Ok(()),
         }
     }
@@ -415,6 +415,6 @@ mod tests {
         let error = ApiError { request: request.clone(), ..answer(409, Some(Reason::Conflict)) };
         assert!(error.to_string().starts_with("PUT https://host/api/v1/pods/a"), "{error}");
         let error = ApiError { request, ..ApiError::decode("no pod") };
-        assert_eq!(error.to_string(), "PUT https://host/api/v1/pods/a?dryRun=All: the answer cannot be read: no pod");
+        assert_eq!(error.to_string(), "PUT https://host/api/v1/pods/a?dryRun=All: cannot read the response: no pod");
     }
 }

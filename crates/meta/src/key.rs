@@ -45,7 +45,7 @@ impl ObjectKey {
                 text[..namespace.len()].copy_from_slice(namespace.as_bytes());
                 text[namespace.len()] = b'/';
                 text[name_at..].copy_from_slice(name.as_bytes());
-                std::str::from_utf8(text).expect("two texts and a slash are a text").into()
+                std::str::from_utf8(text).expect("two valid strings and a slash are a valid string").into()
             }
             None => format!("{namespace}/{name}").into(),
         };
@@ -136,7 +136,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse). Functions that take a key therefore accept strings too.
+/// Like [`parse`](str::parse). Functions that take a key therefore accept strings too.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -145,7 +145,7 @@ impl TryFrom<&str> for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse).
+/// Like [`parse`](str::parse).
 impl TryFrom<String> for ObjectKey {
     type Error = InvalidKey;
 
@@ -154,7 +154,7 @@ impl TryFrom<String> for ObjectKey {
     }
 }
 
-/// As [`parse`](str::parse).
+/// Like [`parse`](str::parse).
 impl TryFrom<&String> for ObjectKey {
     type Error = InvalidKey;
 

@@ -15,7 +15,7 @@ use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawOb
 ///
 /// # Cancel safety
 ///
-/// As for [`ListWatch`].
+/// The same as for [`ListWatch`].
 ///
 /// # Examples
 ///

@@ -209,7 +209,7 @@ fn write_stages<S: Serializer>(dry_run: &bool, serializer: S) -> Result<S::Ok, S
 fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let stages = Option::<Vec<String>>::deserialize(deserializer)?.unwrap_or_default();
     match stages.iter().find(|stage| *stage != "All") {
-        Some(other) => Err(serde::de::Error::custom(format!("{other:?} is no stage of a dry run: expected \"All\""))),
+        Some(other) => Err(serde::de::Error::custom(format!("{other:?} is not a dry-run stage: expected \"All\""))),
         None => Ok(!stages.is_empty()),
     }
 }
@@ -298,7 +298,7 @@ mod tests {
         {
             assert_eq!(read(stages.clone()).unwrap().dry_run, expected, "{stages}");
         }
-        assert!(read(json!(["Some"])).unwrap_err().to_string().starts_with("\"Some\" is no stage of a dry run"));
+        assert!(read(json!(["Some"])).unwrap_err().to_string().starts_with("\"Some\" is not a dry-run stage"));
         assert!(read(json!("All")).is_err());
     }
 }

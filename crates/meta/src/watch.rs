@@ -121,7 +121,7 @@ impl WatchEvent<RawObject> {
     ///
     /// # Errors
     ///
-    /// As [`RawObject::decode`].
+    /// The same as for [`RawObject::decode`].
     pub fn decode<T: DeserializeOwned>(self) -> Result<WatchEvent<T>, ApiError> {
         self.try_map(|object| object.decode())
     }

@@ -87,7 +87,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// The same as for [`connect`](Self::connect).
     pub fn infer() -> Result<Self, Error> {
         Self::connect(ClusterConfig::default())
     }
@@ -504,7 +504,7 @@ impl Cluster {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// Creates a client with connections of its own, for requests that must not wait behind others.
+    /// Creates a client with its own connections, for requests that must not wait behind others.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
@@ -548,7 +548,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// As [`elector`](Self::elector). Nothing has been sent then.
+    /// The same as for [`elector`](Self::elector). Nothing has been sent then.
     ///
     /// # Cancel safety
     ///

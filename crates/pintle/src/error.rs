@@ -24,6 +24,6 @@ pub enum Error {
     Plan(pintle_apiserver::PlanError),
     /// The embedded API server does not start.
     #[cfg(feature = "apiserver")]
-    #[error("the embedded API server does not start: {0}")]
+    #[error("the embedded API server cannot start: {0}")]
     Server(pintle_apiserver::StartError),
 }

@@ -85,7 +85,7 @@ impl Credentials {
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) => {
-                    let why = "logins by OpenID Connect take the feature `oidc` of pintle-restreq".into();
+                    let why = "logins by OpenID Connect need the feature `oidc` of pintle-restreq".into();
                     return Err(ConfigError::Value { field: "oidc", why });
                 }
                 (None, None) => Self::None,
@@ -132,7 +132,7 @@ fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue,
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {
         field,
-        why: "it holds what a header may not hold, such as a line break".into(),
+        why: "it contains a character that is not allowed in a header, such as a line break".into(),
     })?;
     value.set_sensitive(true);
     Ok(value)

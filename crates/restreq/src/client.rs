@@ -182,8 +182,8 @@ pub struct RestClientConfig {
     /// False by default.
     ///
     /// Over HTTP/1.1, such a connection is always dropped. Over HTTP/2, other requests share the connection, and a lost
-    /// peer is detected only after 45 s. That is too late for urgent requests such as lease renewals. Give those a
-    /// client of their own with this setting. The watches of that client share the connection while it is the newest
+    /// peer is detected only after 45 s. That is too late for urgent requests such as lease renewals. Send those with
+    /// a separate client that has this setting. The watches of that client share the connection while it is the newest
     /// one.
     pub drop_connection_on_cancel: bool,
     /// Whether to use HTTP/2, and when to ping its connections. By default it is read from the environment:
@@ -323,7 +323,10 @@ impl RestClient {
         }
         let header = |field, text: &str| {
             let value = HeaderValue::from_str(text);
-            value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
+            value.map_err(|_| ConfigError::Value {
+                field,
+                why: "it contains a character that is not allowed in a header".into(),
+            })
         };
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
         let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.authority.clone())));

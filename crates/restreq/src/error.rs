@@ -56,7 +56,7 @@ pub enum Error {
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// The response could not be decoded.
-    #[error("{request}: the answer cannot be read: {message}")]
+    #[error("{request}: cannot read the response: {message}")]
     Decode {
         /// The request.
         request: Arc<RequestLine>,
@@ -104,7 +104,7 @@ pub enum Error {
         source: ThrottleError,
     },
     /// A deadline passed. Unless `phase` is [`Phase::Connect`], it is unknown whether the server processed the request.
-    #[error("{request}: no answer in time: {phase} took longer than {after:?}")]
+    #[error("{request}: no response in time: {phase} took longer than {after:?}")]
     Timeout {
         /// The request.
         request: Arc<RequestLine>,
@@ -135,7 +135,7 @@ pub enum Error {
     },
     /// The connection failed, or the server refused the stream, before the server processed the request. Nothing was
     /// done.
-    #[error("{request}: the server did not look at the request: {message}")]
+    #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
         request: Arc<RequestLine>,
@@ -358,8 +358,8 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "connecting",
-            Self::Headers => "the first line of the answer",
-            Self::Idle => "the next part of the answer",
+            Self::Headers => "the response headers",
+            Self::Idle => "the next part of the response",
             Self::Total => "the whole exchange",
         })
     }

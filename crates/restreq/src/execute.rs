@@ -90,11 +90,11 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send) and [`Response::into`].
+    /// The same as for [`send`](Self::send) and [`Response::into`].
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -103,11 +103,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send). Unlike client-go's `DoRaw`, a failure is the same typed error as for other methods.
+    /// The same as for [`send`](Self::send). Unlike in client-go's `DoRaw`, a failure is the same typed error as for other
+    /// methods.
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
@@ -117,12 +118,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send), up to the response headers. A lost connection is retried only if it was reused and
-    /// most likely died while it was idle.
+    /// The same as for [`send`](Self::send), up to the response headers. A lost connection is retried only if it was
+    /// reused and most likely died while it was idle.
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -145,11 +146,11 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send), up to the response headers. The stream reports later errors.
+    /// The same as for [`send`](Self::send), up to the response headers. The stream reports later errors.
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -174,24 +175,24 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As for [`send`](Self::send), up to the response headers.
+    /// The same as for [`send`](Self::send), up to the response headers.
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// As [`watch`](Self::watch), with undecoded objects.
+    /// Like [`watch`](Self::watch), with undecoded objects.
     ///
     /// # Errors
     ///
-    /// As for [`watch`](Self::watch).
+    /// The same as for [`watch`](Self::watch).
     ///
     /// # Cancel safety
     ///
-    /// As for [`send`](Self::send).
+    /// The same as for [`send`](Self::send).
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -501,7 +502,7 @@ impl Failure {
 fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), Error> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
-            let message = format!("{what} in {kind:?}, which is not understood; application/json is");
+            let message = format!("{what} in {kind:?}, which is not supported; only application/json is");
             Err(Error::Decode { request: line.clone(), message: message.into() })
         }
         _ => Ok(()),

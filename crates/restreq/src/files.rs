@@ -78,7 +78,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// As [`read`](Self::read), but does not use a read that started earlier.
+    /// Like [`read`](Self::read), but does not use a read that started earlier.
     pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -105,7 +105,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
             drop(teller);
         });
         if let Err(error) = thread {
-            tracing::warn!("{} cannot be read without a thread for it: {error}", self.what);
+            tracing::warn!("cannot start the thread that reads {}: {error}", self.what);
         }
         (begun, true)
     }

@@ -143,7 +143,7 @@ impl InvalidManagedFields {
 
 impl fmt::Display for InvalidManagedFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the managed fields of the object are in an unknown form at {:?}", self.path)
+        write!(f, "the managed fields of the object have an unknown format at {:?}", self.path)
     }
 }
 

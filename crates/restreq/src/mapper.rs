@@ -153,11 +153,11 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// As for [`named`](Self::named).
+    /// The same as for [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// As for [`named`](Self::named).
+    /// The same as for [`named`](Self::named).
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
@@ -167,11 +167,11 @@ impl RestMapper {
     ///
     /// # Errors
     ///
-    /// As for [`named`](Self::named).
+    /// The same as for [`named`](Self::named).
     ///
     /// # Cancel safety
     ///
-    /// As for [`named`](Self::named).
+    /// The same as for [`named`](Self::named).
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
@@ -185,7 +185,7 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// As for [`named`](Self::named).
+    /// The same as for [`named`](Self::named).
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }

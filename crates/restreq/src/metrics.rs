@@ -15,7 +15,7 @@ const SECONDS: MetricKind =
 
 static REQUESTS: Metric = Metric {
     name: "rest_client_requests_total",
-    help: "Requests that were sent, each attempt by itself",
+    help: "Requests that were sent; each attempt counts",
     kind: MetricKind::Counter,
     labels: &["code", "method", "host"],
 };
@@ -27,7 +27,7 @@ static RETRIES: Metric = Metric {
 };
 static DURATION: Metric = Metric {
     name: "rest_client_request_duration_seconds",
-    help: "How long a request took, with all its attempts",
+    help: "How long a request took, including all attempts",
     kind: SECONDS,
     labels: &["verb", "host"],
 };
@@ -52,20 +52,20 @@ const BYTES: MetricKind = MetricKind::Histogram(&[
 
 static REQUEST_SIZE: Metric = Metric {
     name: "rest_client_request_size_bytes",
-    help: "How large the bodies of requests are, of each attempt",
+    help: "Size of the request body of each attempt",
     kind: BYTES,
     labels: &["verb", "host"],
 };
 static RESPONSE_SIZE: Metric = Metric {
     name: "rest_client_response_size_bytes",
-    help: "How large the bodies of answers are that were read as a whole",
+    help: "Size of response bodies that were read completely",
     kind: BYTES,
     labels: &["verb", "host"],
 };
 
 static PROGRAM_RUNS: Metric = Metric {
     name: "rest_client_exec_plugin_call_total",
-    help: "Runs of the credential plugin, by its exit code and by how they ended",
+    help: "Runs of the credential plugin, by exit code and outcome",
     kind: MetricKind::Counter,
     labels: &["code", "call_status"],
 };
@@ -77,7 +77,7 @@ static PROGRAM_POLICY: Metric = Metric {
 };
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
-    help: "For how many seconds a certificate of the credential plugin served until another took its place",
+    help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
     // Buckets of minutes, days and months.
     kind: MetricKind::Histogram(&[
         600.0,

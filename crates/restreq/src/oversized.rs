@@ -62,7 +62,7 @@ impl BoundedBuffer {
 
 /// What was found in an object above the limit.
 pub(crate) struct Found {
-    /// For a watch frame.
+    /// The type of the event, if the object is part of a watch frame.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }

@@ -78,7 +78,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// As for [`into`](Self::into). An error about an object names its index in the list, and its name if possible.
+    /// The same as for [`into`](Self::into). An error about an object contains its index in the list, and its name if
+    /// possible.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;

@@ -79,7 +79,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
         422 => (Some(Reason::Invalid), "the server found the request invalid".into()),
         429 => (Some(Reason::TooManyRequests), "the server has too many requests; try again later".into()),
         503 => (Some(Reason::ServiceUnavailable), "the server cannot handle the request now".into()),
-        504 => (Some(Reason::Timeout), "the server did not answer in time; the work may still go on".into()),
+        504 => (Some(Reason::Timeout), "the server did not respond in time; it may still execute the request".into()),
         500.. => {
             (Some(Reason::InternalError), format!("an error on the server prevented success: {}", or(&text, "unknown")))
         }

@@ -50,7 +50,7 @@ pub(crate) struct Transport {
     groups: RwLock<Arc<ConnectionGroups>>,
 }
 
-/// Watches and streams have connections of their own, because they occupy HTTP/2 streams for a long time that short
+/// Watches and streams have their own connections, because they occupy HTTP/2 streams for a long time that short
 /// requests would lack. With `drop_connection_on_cancel`, requests are few and share one group.
 struct ConnectionGroups {
     connector: Connector,
@@ -61,8 +61,9 @@ struct ConnectionGroups {
 /// How long a request occupies its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
+    /// Until the response ends.
     Short,
-    /// Until the client stops reading.
+    /// Until the client stops reading: watches and streams.
     Long,
 }
 
@@ -134,7 +135,7 @@ impl Transport {
         };
         let unusable = |why: &str| ConfigError::Server { server: redacted_url(&base.authority), why: why.into() };
         let host = HeaderValue::from_str(base.host_header());
-        let host = host.map_err(|_| unusable("its host holds what a header may not hold"))?;
+        let host = host.map_err(|_| unusable("its host contains a character that is not allowed in a header"))?;
         let scheme = if base.https { uri::Scheme::HTTPS } else { uri::Scheme::HTTP };
         let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
         let origin = (scheme, authority);

@@ -116,7 +116,7 @@ pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Opti
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// As [`strict_error`], without the kind in front. Patches report it this way.
+/// Like [`strict_error`], without the kind in front. Patches report it this way.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));

@@ -43,7 +43,7 @@ impl JsonNode {
         self.into_value_with(plain_number)
     }
 
-    /// As [`into_value`](Self::into_value), but keeps the numbers unchanged.
+    /// Like [`into_value`](Self::into_value), but keeps the numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }

@@ -127,7 +127,7 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// As [`zero`], for a field that is always written.
+/// Like [`zero`], for a field that is always written.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }

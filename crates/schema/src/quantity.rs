@@ -114,7 +114,7 @@ pub fn written(text: &str) -> Result<String, &'static str> {
 ///
 /// # Errors
 ///
-/// As [`written`].
+/// The same as for [`written`].
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
@@ -130,7 +130,7 @@ pub fn nanos(text: &str) -> Option<i128> {
 /// A number of any size, in decimal digits.
 struct Number {
     negative: bool,
-    /// Without leading zeros.
+    /// The decimal digits, without leading zeros.
     digits: String,
     /// The power of ten of the last digit, at least [`FINEST`].
     power: i64,

@@ -10,7 +10,7 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// Builds a result from a value.
+/// Receives a JSON value while it is parsed, and builds a result from it.
 pub(super) trait Sink: Sized {
     /// The result.
     type Out;

@@ -94,15 +94,15 @@ pub struct ListType {
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// It does not identify them: it owns the list as a whole.
+    /// Items have no identity: a manager owns the whole list.
     Atomic,
-    /// By value.
+    /// Items are identified by their value.
     Set,
-    /// By key fields.
+    /// Items are identified by key fields.
     Keyed(Vec<ListKey>),
 }
 
-/// A field that identifies the items of a list, alone or with other keys.
+/// A field that identifies the items of a list, by itself or together with other keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The name of the field.
@@ -155,7 +155,7 @@ impl Struct {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first word of the group, and the version.
+    /// Returns the first segment of the group and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_cached_for_their_second_only() {
+    fn table_cells_are_cached_for_one_second() {
         let (cache, made) = (Arc::new(EncodingCache::new(1 << 20)), AtomicUsize::new(0));
         let [one, other] = [(); 2].map(|()| Arc::new(Encodings::new(&cache)));
         let cells = |of, second| encode(of, Encoding::Cells("v1".into(), 0, second), &made);

@@ -18,9 +18,9 @@ use super::interner::{Interned, Interner};
 /// The order of an object's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// Go's order of the members that all kinds have, then by name.
+    /// First the members that all kinds have, in Go's order, then the others by name.
     Declared,
-    /// By name. Custom resources use this order.
+    /// All members by name. Custom resources use this order.
     Sorted,
 }
 

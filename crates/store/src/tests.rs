@@ -431,7 +431,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
 }
 
 #[test]
-fn iterator_over_everything_is_a_snapshot() {
+fn iterator_over_all_objects_is_a_snapshot() {
     let (mut store, now) = (VersionedStore::new(1, History::default()), Instant::now());
     for (at, resource) in resources().iter().enumerate() {
         for key in KEYS {

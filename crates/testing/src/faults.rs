@@ -101,11 +101,11 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// Each applies to any verb, or to one.
+    /// Outcomes of the next requests, for one verb or for any.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches of a client that is cut off.
+    /// The wakers of pending watches while the client is cut off.
     stalled: Vec<Waker>,
 }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_paragraph_is_one_sentence() {
+    fn first_paragraph_is_one_sentence() {
         assert!(opens_with_one_sentence("A queue\nof keys.\n\nMore. And more.\n"));
         assert!(!opens_with_one_sentence("A queue. Of keys.\n"));
         assert!(!opens_with_one_sentence("A queue\n\nMore.\n"));

@@ -80,7 +80,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {
-        return vec![format!("{name} stands in no layer: add it to xtask/src/tidy/layers.rs")];
+        return vec![format!("{name} has no layer: add it to xtask/src/tidy/layers.rs")];
     };
     let mut wrong = Vec::new();
     for (used, in_tests) in uses {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_uses_only_those_below() {
+    fn crate_uses_only_lower_layers() {
         check("pintle-informer", &[("pintle-meta", false), ("pintle-delta-fifo", false)], 0);
         check("pintle-informer", &[("pintle-workqueue", false)], 1);
         check("pintle-meta", &[("pintle-informer", false)], 1);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_neighbours_but_nothing_above() {
+    fn tests_may_use_the_same_layer() {
         check("pintle-informer", &[("pintle-workqueue", true)], 0);
         check("pintle-informer", &[("pintle-apiserver", true)], 1);
     }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_is_named_by_its_folder() {
+    fn crate_is_named_by_its_folder() {
         assert_eq!(area(Path::new("crates/meta/src/lib.rs")), "meta");
         assert_eq!(area(Path::new("xtask/src/main.rs")), "xtask");
     }

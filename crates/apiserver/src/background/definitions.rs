@@ -41,7 +41,8 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The names that the definitions have.
     taken: Taken,
-    /// The definitions that lack a name that they ask for, because another definition has it. They may get it later.
+    /// The definitions whose requested names are not all accepted, because another definition has one of them. They
+    /// may get it later.
     waiting: BTreeSet<Key>,
 }
 

@@ -18,14 +18,14 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of removed fields, by place. Each path may be as long as the object.
+/// The paths of removed fields, for each [`Place`]. Each path may be as long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
     bytes: usize,
 }
 
-/// The place of a removed field, in the order in which the paths are reported.
+/// The part of the object that contains a removed field, in the order in which the paths are reported.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,

@@ -19,7 +19,7 @@ enum ProtoShape {
     Flag,
     Integer,
     Double,
-    /// Any value, as YAML in a message of its own.
+    /// Any value, as YAML in a separate message.
     Any,
     /// A list. Each item is a field.
     Each(&'static ProtoShape),

@@ -272,12 +272,12 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Whether a kind has no routes of its own. Custom resources are served by a catch-all route.
+/// Whether a kind has no own routes. Custom resources are served by a catch-all route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types of objects for an operation. `catch_all` says that the kind has no routes of its own.
+/// Returns the media types of objects for an operation. `catch_all` is true if the kind has no own routes.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);

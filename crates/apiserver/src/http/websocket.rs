@@ -155,11 +155,11 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
 
 /// How the server ends the connection.
 enum End {
-    /// With a close frame.
+    /// Sends a close frame.
     Close,
-    /// By closing the connection without a close frame.
+    /// Closes the connection without a close frame.
     Cut,
-    /// By closing the connection in the middle of this frame.
+    /// Closes the connection in the middle of this frame.
     Torn(Bytes),
 }
 

@@ -29,7 +29,7 @@ impl<'a> Check<'a> {
         self.required_because(field, "")
     }
 
-    /// As [`required`](Self::required), with a reason in the error.
+    /// Like [`required`](Self::required), with a reason in the error.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));

@@ -44,7 +44,7 @@ pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }
 
-/// As [`columns`], with descriptions for some columns.
+/// Like [`columns`], with descriptions for some columns.
 pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     Some(text.split(", ").map(|column| read(column, descriptions)).collect())
 }

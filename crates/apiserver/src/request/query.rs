@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn query_parts_that_go_drops_are_dropped() {
+    fn query_parts_are_dropped_as_in_go() {
         let query = Query::parse("a=1&b=x;y&c=%zz&d=a+b%2Cc&&e&a=2");
         assert_eq!(query.first("a"), Some("1"));
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);

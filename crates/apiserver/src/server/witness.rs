@@ -52,7 +52,7 @@ impl Witness {
         if target.namespace != "n" && (&*target.kind.kind, &*target.name) != ("Namespace", "n") {
             return Ok(Reaction::Nothing);
         }
-        let mut state = self.0.lock().expect("no test has panicked with it");
+        let mut state = self.0.lock().expect("no test panicked while it held the lock");
         state.records.push(format!("{phase} {}", describe(request)));
         request.by.warn(format!("{phase} looked"));
         match state.reaction {
@@ -64,11 +64,11 @@ impl Witness {
     }
 
     fn set_reaction(&self, reaction: Reaction) {
-        self.0.lock().expect("no test has panicked with it").reaction = reaction;
+        self.0.lock().expect("no test panicked while it held the lock").reaction = reaction;
     }
 
     fn take_records(&self) -> Vec<String> {
-        mem::take(&mut self.0.lock().expect("no test has panicked with it").records)
+        mem::take(&mut self.0.lock().expect("no test panicked while it held the lock").records)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Measures the work for heavy bodies by the CPU time of this process. It is a program of its own so that no other test runs in it.
+//! Measures the work for heavy bodies by the CPU time of this process. It is a separate program so that no other test runs in it.
 
 #[path = "../it/heavy_bodies.rs"]
 mod heavy_bodies;

@@ -284,7 +284,7 @@ async fn random_requests_get_consistent_responses() {
         let shown: String = body.chars().take(2000).collect();
         let context = format!("request {number} of seed {seed}: {method} {path} {media} {shown}");
         let answer =
-            tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer in time: {context}"));
+            tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no response in time: {context}"));
         oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
     // The requests must be a mix of valid and invalid ones.

@@ -72,7 +72,7 @@ async fn pretty_and_yaml_lists_have_the_same_content() {
 }
 
 #[tokio::test]
-async fn long_list_is_the_same_compressed_paged_and_selected() {
+async fn long_list_is_equal_when_compressed_paged_or_selected() {
     let server = server().await;
     let plain = get(&server, CONFIG_MAPS).await.body;
     let zipped = send(&server, Method::GET, CONFIG_MAPS, &[("accept-encoding", "gzip")], "").await;

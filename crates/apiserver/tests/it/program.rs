@@ -21,7 +21,7 @@ impl Program {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// As [`Self::start`], with this command.
+    /// Like [`Self::start`], with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));

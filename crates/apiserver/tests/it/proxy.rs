@@ -192,7 +192,7 @@ async fn deprecated_watch_prefix_works_and_proxy_prefix_does_not() {
         let expected = if method == Method::GET { 200 } else { 405 };
         let built_in = "/api/v1/watch/configmaps?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), built_in, &[], "").await.status(), expected, "{method}");
-        // Custom resources have no routes of their own, so only the prefix counts, not the method.
+        // Custom resources have no own routes, so only the prefix counts, not the method.
         let custom = "/apis/e.com/v1/watch/widgets?timeoutSeconds=1";
         assert_eq!(send(&server, method.clone(), custom, &[], "").await.status(), 200, "{method}");
     }

@@ -138,7 +138,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// As [`Self::start`], with this `User-Agent`.
+    /// Like [`Self::start`], with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;

@@ -18,7 +18,7 @@ async fn server() -> ApiServer {
 async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{path}: no answer in time"))
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{path}: no response in time"))
 }
 
 async fn post(server: &ApiServer, path: &str, body: &Json) -> Answer {

@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // In a block of its own, so that a panic while dropping it is caught too.
+                // In a separate block, so that a panic while dropping it is caught too.
                 let run = async move {
                     run.await;
                 };
@@ -184,7 +184,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // Only set once.
+            // Ignore the result: the cell is set only once.
             _ = self.panic.set(panic);
         }
         self.inner.is_running.store(false, Ordering::Release);

@@ -161,7 +161,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     }
 
     fn attach(&self, requests: &Requests) {
-        // Only set once.
+        // Ignore the result: the cell is set only once.
         _ = self.requests.set(requests.clone());
     }
 

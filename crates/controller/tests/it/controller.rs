@@ -1,4 +1,4 @@
-//! From changes to calls of the reconciler.
+//! Which changes lead to which calls of the reconciler.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -98,7 +98,7 @@ fn versions_of_one_kind_are_merged() {
 }
 
 #[test]
-fn definitions_that_do_not_fit_are_refused() {
+fn inconsistent_definitions_are_rejected() {
     let merge = |definitions: Vec<CustomResourceDefinition>| CustomResourceDefinition::merge(definitions);
     let stored = |count| Err(MergeError::Stored(count));
     assert_eq!(merge(vec![OldPolicy::crd()]), stored(0));

@@ -26,7 +26,7 @@ fn spec(definition: &Value) -> Value {
 }
 
 #[test]
-fn scalars_keep_bounds_and_known_formats_only() {
+fn scalars_keep_bounds_and_known_formats() {
     assert_eq!(
         spec_of!(Scalars),
         json!({
@@ -122,7 +122,7 @@ fn enums_become_one_type_with_rules() {
 }
 
 #[test]
-fn flattened_enums_keep_their_rules_apart() {
+fn flattened_enums_keep_separate_rules() {
     let spec = spec_of!(Flattened);
     let names: Vec<&String> = spec["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["disk", "extra", "name", "secret", "type", "x", "y"]);

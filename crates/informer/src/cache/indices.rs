@@ -61,7 +61,7 @@ pub struct IndexFailed {
 #[non_exhaustive]
 pub enum AddIndexError {
     /// An index with this name exists.
-    #[error("there is an index named {name:?} already")]
+    #[error("an index named {name:?} already exists")]
     Exists {
         /// The name.
         name: String,
@@ -228,7 +228,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces the indices. Needs the right to write. Returns the previous ones, which must be dropped without locks.
-    #[must_use = "it is to be dropped under no lock"]
+    #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
     }
@@ -284,7 +284,7 @@ impl<T: Object> Index<T> {
 
     /// Records the failure of an index that is not ready, which never will be ready then.
     fn fail(&self, error: IndexFailed) {
-        // Only the first failure is kept.
+        // Ignore the result: the first failure stays.
         _ = self.failure.set(error);
     }
 

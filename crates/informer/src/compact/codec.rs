@@ -68,7 +68,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // Literal bytes in between are an item of their own, which costs a byte.
+        // Literal bytes in between become a separate item, which costs a byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn text_beyond_the_reach_is_not_copied() {
+    fn text_beyond_the_window_is_not_copied() {
         let mut random = fastrand::Rng::with_seed(1);
         let letters: String = (0..101).map(|_| random.uppercase()).collect();
         let far = letters + &"-".repeat(REACH - 100);

@@ -18,7 +18,7 @@ pub(super) struct Common {
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,
-    /// By the hash of the text.
+    /// The shared texts, keyed by the hash of the text.
     table: Mutex<HashTable<(u64, Weak<Common>)>>,
 }
 

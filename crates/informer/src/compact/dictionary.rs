@@ -31,8 +31,8 @@ const MOST: usize = 32 << 10;
 /// The maximum part of one object in a dictionary.
 const MOST_OF_ONE: usize = 8 << 10;
 
-/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, this adds about
-/// one of each sort. A ratio of 7 adds too few.
+/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, 8 adds about
+/// one object of each sort, and 7 adds too few.
 const RATIO: usize = 8;
 
 /// The dictionaries in use. Each type has one for the whole process, because a `Deserialize` does not know its

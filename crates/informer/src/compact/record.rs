@@ -31,7 +31,7 @@ pub(super) struct Record {
     is_terminating: bool,
     /// Whether it may be in the cache of decoded objects.
     was_decoded: AtomicBool,
-    #[expect(clippy::box_collection, reason = "it is hardly ever there")]
+    #[expect(clippy::box_collection, reason = "rarely present")]
     annotations: OnceLock<Box<BTreeMap<String, String>>>,
 }
 

@@ -129,7 +129,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // In a task of its own, so that it progresses while another batch is awaited.
+        // In a separate task, so that it progresses while another batch is awaited.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 

@@ -1,7 +1,7 @@
 //! Runs long work on threads that are not workers of the runtime.
 //!
 //! Work runs in tokio's pool for blocking work. Other code may block that pool for any time, so work that does not
-//! start within [`PATIENCE`] gets a thread of its own.
+//! start within [`PATIENCE`] gets its own thread.
 //!
 //! All informers of a process together have at most as many pieces of work in flight as there are processors. After
 //! [`LONGEST_WAIT`], work starts anyway: user code in one piece of work may wait for another piece.

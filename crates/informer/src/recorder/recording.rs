@@ -39,7 +39,7 @@ pub struct Recording<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// By namespace. `None` means all namespaces.
+/// The recorded requests for each namespace. `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
 /// A recorded request.

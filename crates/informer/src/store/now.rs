@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Now {
     pub(super) len: usize,
     pub(super) resource_version: String,
-    /// By stamp.
+    /// The pins for each stamp.
     pins: BTreeMap<u64, Pins>,
 }
 

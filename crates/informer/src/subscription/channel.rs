@@ -82,7 +82,7 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> EventChannel<T> {
-    /// Returns the receiving end, for use alone or in a [`select!`]. It may be cloned.
+    /// Returns the receiving end, for use by itself or in a [`select!`]. It may be cloned.
     ///
     /// [`select!`]: https://docs.rs/crossbeam-channel/0.5/crossbeam_channel/macro.select.html
     pub fn receiver(&self) -> &Receiver<ResourceEvent<T>> {

@@ -100,7 +100,7 @@ pub(crate) struct Aftermath<'a, T> {
 
 /// The initial objects that were not delivered yet.
 struct Beginning<T> {
-    /// In its newest state, unless `is_behind`.
+    /// The next object, in its newest state unless `is_behind`.
     next: Entry<T>,
     rest: Walk<T>,
 }

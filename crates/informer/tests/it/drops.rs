@@ -38,7 +38,7 @@ fn put(source: &Collection<Fragile>, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn panicking_drop_of_an_object_ends_nothing() {
+async fn panicking_drop_does_not_end_the_informer() {
     for streaming_list in [false, true] {
         let (log, _here) = Log::here();
         let source = Collection::<Fragile>::default();

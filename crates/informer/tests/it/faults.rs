@@ -133,7 +133,7 @@ async fn expired_watch_relists_and_cut_watch_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusing_source_receives_few_requests() {
+async fn source_that_rejects_lists_gets_few_requests() {
     let source = pods(&["a"]);
     source.faults().next_of(Verb::List, vec![Outcome::Fails(refused()); 1000]);
     let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), InformerConfig::default());
@@ -144,7 +144,7 @@ async fn refusing_source_receives_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instantly_ended_watches_cause_no_hot_loop() {
+async fn source_that_ends_watches_gets_few_requests() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.faults().next_of(Verb::Watch, vec![empty(); 1000]);
@@ -189,7 +189,7 @@ async fn streaming_list_needs_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_followed_to_the_end() {
+async fn all_pages_are_listed() {
     let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
     let source = Collection::new(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
     names.iter().for_each(|name| _ = source.put(pod(name, "")));

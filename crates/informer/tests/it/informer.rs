@@ -309,7 +309,7 @@ async fn lister_reads_by_key_namespace_and_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_write_makes_it_readable() {
+async fn wait_for_returns_when_the_write_is_readable() {
     let source = pods(&["a"]);
     let informer = synced(&source).await;
     let lister = informer.lister();

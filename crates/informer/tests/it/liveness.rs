@@ -98,7 +98,7 @@ fn bookmark_gap_carries_over_to_the_next_watch() {
 }
 
 #[test]
-fn wrong_idle_timeouts_do_not_repeat() {
+fn too_short_idle_timeout_is_not_used_again() {
     let mut rig = with_bookmarks(&[1, 1]);
     rig.time_out();
     rig.open();

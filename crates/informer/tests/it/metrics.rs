@@ -293,7 +293,7 @@ async fn queue_length_and_latency_are_recorded() {
     levels.lock().unwrap().clear();
     ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
     settle().await;
-    // The second change of b is a batch of its own.
+    // The second change of b is a separate batch.
     assert_eq!(*levels.lock().unwrap(), [1, 2, 3, 1, 0]);
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
 }

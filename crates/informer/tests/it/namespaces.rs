@@ -88,7 +88,7 @@ pub(crate) async fn received(events: &mut Subscription<Pod>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changed_set_deletes_and_adds_without_disturbing_others() {
+async fn changed_set_leaves_other_namespaces_alone() {
     for streaming_list in [false, true] {
         let source = source("abc");
         let namespaces = Namespaces::new(set("ab"));
@@ -339,7 +339,7 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
 
 /// Also if the deletion of its objects takes long.
 #[tokio::test(start_paused = true)]
-async fn wait_after_removal_finds_no_object_left() {
+async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();
     let namespaces = Namespaces::new(set("ab"));
     let informer = informer(&source, &namespaces, false);
@@ -392,7 +392,7 @@ async fn cache_revision_follows_the_slowest_namespace() {
     source.bookmark();
     lister.wait_for(&written.metadata.resource_version).await.unwrap();
 
-    // An added namespace starts there, and holds the revision until it is listed.
+    // An added namespace starts at that revision, and the cache stays at it until the namespace is listed.
     let held_up = source.faults();
     held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
     namespaces.set(set("abc"));

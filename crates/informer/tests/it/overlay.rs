@@ -179,7 +179,7 @@ impl Object for Nosy {
     }
 }
 
-/// Without an overlay.
+/// Returns an object that does not read the overlay.
 fn nobody() -> Nosy {
     let metadata = ObjectMeta { resource_version: "1".into(), ..ObjectMeta::new("ns", "nobody") };
     Nosy { metadata, overlay: Arc::default() }

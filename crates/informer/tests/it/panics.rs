@@ -245,7 +245,7 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // From a watch, and then from a list.
+        // Fix each object, first with a watch event and then with a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));
@@ -267,7 +267,7 @@ async fn panicking_metadata_affects_only_its_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_index_function_leaves_the_object_to_others() {
+async fn failing_index_function_does_not_affect_other_indices() {
     let source = pods(&["a"]);
     source.put(pod("b", "bad"));
     let errors: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-/// With concurrent requests.
+/// The order is kept for concurrent requests, too.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();

@@ -25,7 +25,7 @@ fn first_list_uses_the_server_cache_then_watches() {
 }
 
 #[test]
-fn selectors_go_with_each_request() {
+fn each_request_has_the_selectors() {
     let labels: LabelSelector = "app=web".parse().unwrap();
     let fields = FieldSelector::everything().equals("spec.nodeName", "n");
     let mut rig = Rig::with(ReflectorConfig {

@@ -6,7 +6,7 @@ use pintle_testing::{Collection, Outcome, Verb};
 
 use crate::support::{Pod, cut, drain_sorted, pod, requests, settle};
 
-/// With the label `app`.
+/// Returns a pod with this value of the label `app`.
 fn labelled(app: char) -> Pod {
     let mut pod = pod(&app.to_string(), "");
     pod.metadata.labels.insert("app".into(), app.into());

@@ -199,7 +199,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs code that a lock would block, on a thread of its own.
+/// Runs code that a lock would block, on another thread.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {

@@ -90,7 +90,7 @@ impl Drop for Nosy {
     }
 }
 
-/// On a thread of its own, because it may deadlock.
+/// Runs on another thread, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
     let (sender, received) = mpsc::channel();
     let thread = thread::spawn(move || {

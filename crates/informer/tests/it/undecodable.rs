@@ -136,9 +136,8 @@ async fn list_without_metadata_is_rejected() {
     assert!(!informer.has_synced() && informer.lister().is_empty());
     let error = informer.state().cause().unwrap().to_string();
     assert!(
-        error.ends_with(
-            "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the list ended without its metadata"
-        ),
+        error
+            .ends_with("GET /api/v1/namespaces/ns/pods: cannot read the response: the list ended without its metadata"),
         "{error}"
     );
 }
@@ -159,7 +158,7 @@ async fn list_with_a_nameless_object_is_ignored() {
     assert!(node(&informer, "a").is_some());
     let error = informer.state().cause().unwrap().to_string();
     assert!(
-        error.contains("GET /api/v1/namespaces/ns/pods: the answer cannot be read: item 0 of the list has no name: "),
+        error.contains("GET /api/v1/namespaces/ns/pods: cannot read the response: item 0 of the list has no name: "),
         "{error}"
     );
 }
@@ -183,7 +182,7 @@ async fn event_of_a_nameless_object_causes_a_relist() {
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap();
     let error = degraded.cause().unwrap();
-    let received = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
+    let received = "GET /api/v1/namespaces/ns/pods: cannot read the response: the object of an event has no name: ";
     assert!(error.to_string().contains(received), "{error}");
     let request = error.cause().unwrap().request.clone().unwrap();
     assert_eq!((&*request.method, request.path()), ("GET", "/api/v1/namespaces/ns/pods"));

@@ -125,7 +125,7 @@ fn by_siblings(informer: &SharedInformer<Pod>, lister: Lister<Pod>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lister_in_an_index_function_is_no_user() {
+async fn lister_in_index_function_does_not_keep_informer_running() {
     let (source, factory) = (pods(&["a"]), InformerFactory::new());
     let informer = factory.informer(source.clone(), InformerConfig::default());
     by_siblings(&informer, informer.lister());

@@ -107,7 +107,7 @@ fn first_list_respects_not_older_than() {
 }
 
 #[test]
-fn server_behind_the_floor_is_awaited() {
+fn list_below_the_minimum_revision_is_retried() {
     for lost in [too_large(), expired()] {
         let mut rig = Rig::with(bound("42"));
         assert_eq!(rig.list_fails(lost), "LIST rv= limit=500");
@@ -182,7 +182,7 @@ fn newer_answer_restarts_the_restore_check() {
 }
 
 #[test]
-fn configured_floor_is_awaited_forever() {
+fn configured_minimum_revision_is_awaited_forever() {
     let mut rig = Rig::with(bound("42"));
     for _ in 0..100 {
         assert!(rig.list(&["a"], 41).starts_with("SLEEP"));
@@ -345,7 +345,7 @@ async fn undecodable_object_is_fixed_after_a_restore() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_restored_away_revision_fails() {
+async fn wait_fails_when_a_restore_lost_its_revision() {
     let gone = WatchEvent::Error(Box::new(Status::failure(410, Reason::Expired, "too old")));
     let lists = vec![(vec![pod_json("a", "90")], "100"), (vec![pod_json("a", "40")], "50")];
     let informer = SharedInformer::new(scripted(lists, vec![vec![gone]]), InformerConfig::default());

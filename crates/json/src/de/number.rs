@@ -38,11 +38,11 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// As [`of`](Self::of), with an explicit choice of whether numbers are maps.
+    /// Like [`of`](Self::of), with an explicit choice of whether numbers are maps.
     ///
     /// # Errors
     ///
-    /// As [`of`](Self::of).
+    /// The same as for [`of`](Self::of).
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {

@@ -20,7 +20,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Whether the value is written in block style, on lines of its own.
+/// Whether the value is written in block style, on its own lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),

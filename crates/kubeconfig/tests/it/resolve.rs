@@ -120,7 +120,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// As from flags that were not given.
+/// Command-line flags that the user does not set become empty overrides.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());

@@ -56,7 +56,7 @@ impl FieldSelector {
     ///
     /// # Panics
     ///
-    /// As [`equals`](Self::equals).
+    /// The same as for [`equals`](Self::equals).
     pub fn not_equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), false)
     }

@@ -88,7 +88,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`equals`](Self::equals).
+    /// The same as for [`equals`](Self::equals).
     pub fn not_equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
     }
@@ -97,7 +97,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`equals`](Self::equals), or there are no values.
+    /// The same as for [`equals`](Self::equals), or there are no values.
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -110,7 +110,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`is_in`](Self::is_in).
+    /// The same as for [`is_in`](Self::is_in).
     pub fn not_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -132,7 +132,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`exists`](Self::exists).
+    /// The same as for [`exists`](Self::exists).
     pub fn does_not_exist(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
@@ -141,7 +141,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`exists`](Self::exists), or the bound is negative, because no label can start with a sign.
+    /// The same as for [`exists`](Self::exists), or the bound is negative, because no label can start with a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
@@ -150,7 +150,7 @@ impl LabelSelector {
     ///
     /// # Errors
     ///
-    /// As [`gt`](Self::gt).
+    /// The same as for [`gt`](Self::gt).
     pub fn lt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
     }

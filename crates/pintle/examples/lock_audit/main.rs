@@ -100,7 +100,7 @@ async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor has a watch of its own, which may lag behind the replica's.
+    // The auditor has its own watch, which may lag behind the replica's.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());

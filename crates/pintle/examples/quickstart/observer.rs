@@ -1,4 +1,4 @@
-//! Compares the objects on the server with the specs, through caches of its own.
+//! Compares the objects on the server with the specs, through its own caches.
 
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ async fn stopped_leader_hands_over_with_one_leader_at_most() {
 }
 
 /// The back-off environment variable applies to ordinary requests only. The environment is process-wide, so this test
-/// runs in a process of its own.
+/// runs in its own process.
 #[test]
 fn backoff_environment_variable_does_not_delay_an_election() {
     const NAME: &str = "election::backoff_environment_variable_does_not_delay_an_election";
@@ -190,7 +190,7 @@ async fn shards_give_each_object_to_one_replica() {
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // The server adds config maps of its own.
+        // The server adds its own config maps.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

@@ -1,6 +1,6 @@
 //! Tests of all crates together against the embedded API server.
 //!
-//! Each test has a server of its own, so tests run in parallel. Sockets need real time, so a test waits for a
+//! Each test has its own server, so tests run in parallel. Sockets need real time, so a test waits for a
 //! condition, with a limit that only a failure reaches.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]

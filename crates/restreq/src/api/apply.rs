@@ -53,7 +53,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// As for [`apply`](Self::apply), or `NotFound`.
+    /// The same as for [`apply`](Self::apply), or `NotFound`.
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         Ok(self.apply_request(object, options, true).object().await?)
     }
@@ -66,7 +66,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         }
         if options.field_manager.is_empty() {
             let why =
-                "an apply needs a field manager, to which the applied fields belong; set WriteOptions::field_manager";
+                "an apply needs a field manager, which will own the applied fields; set WriteOptions::field_manager";
             request = request.keep(InvalidRequest::Mismatch(why.into()));
         }
         self.with_object(request, object, options)
@@ -78,7 +78,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
             return request.keep(InvalidRequest::Mismatch(format!(
-                "the handle knows of {} their metadata alone, and writing them would empty them; patch them instead",
+                "this handle has only the metadata of {}, and a replace would delete the rest; patch them instead",
                 self.resource
             )));
         }

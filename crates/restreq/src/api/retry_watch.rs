@@ -71,7 +71,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
-            let why = "a watch that is taken up again begins at a revision; take the one of a list";
+            let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
             return Err(InvalidRequest::Mismatch(why.into()));
         }
         let options = WatchOptions {
@@ -139,7 +139,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Errors
     ///
-    /// As for [`next`](Self::next). Returns an error if the watch has already ended.
+    /// The same as for [`next`](Self::next). Returns an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///
@@ -151,7 +151,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
                 return Ok(event);
             }
         }
-        Err(ApiError::invalid_request("the watch is at its end, since it has failed"))
+        Err(ApiError::invalid_request("the watch has ended after an error"))
     }
 
     fn open(&self) -> Opening<T> {
@@ -177,7 +177,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         if revision.is_empty() {
             self.done = true;
             return Some(Err(ApiError::decode(
-                "an object of the watch has no resourceVersion, so none could go on from it",
+                "an object of the watch has no resourceVersion, so the watch cannot be resumed after it",
             )));
         }
         self.options.resource_version = revision.to_owned();

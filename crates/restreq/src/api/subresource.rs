@@ -21,7 +21,7 @@ use crate::error::InvalidRequest;
 ///
 /// # Cancel safety
 ///
-/// As for [`Api`].
+/// The same as for [`Api`].
 ///
 /// # Examples
 ///

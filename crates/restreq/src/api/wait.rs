@@ -92,7 +92,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for).
+    /// The same as for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///
@@ -132,7 +132,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// As for [`wait_for`](Self::wait_for).
+    /// The same as for [`wait_for`](Self::wait_for).
     ///
     /// # Cancel safety
     ///

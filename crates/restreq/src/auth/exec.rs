@@ -129,7 +129,7 @@ impl ExecPlugin {
             InteractiveMode::Never => Ok(false),
             InteractiveMode::IfAvailable => Ok(has_terminal),
             InteractiveMode::Always if has_terminal => Ok(true),
-            InteractiveMode::Always => Err(self.fault("it needs a terminal, and standard input is none".into())),
+            InteractiveMode::Always => Err(self.fault("it needs a terminal, but standard input is not one".into())),
         }
     }
 
@@ -164,7 +164,7 @@ impl ExecPlugin {
                 credential.kind, credential.api_version, self.config.api_version
             )));
         }
-        let status = credential.status.ok_or_else(|| self.fault("what it printed has no status".into()))?;
+        let status = credential.status.ok_or_else(|| self.fault("its output has no status".into()))?;
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let token = some(status.token).map(Zeroizing::new);
         let token = token.map(|token| secret("token", "Bearer", &token)).transpose();
@@ -182,7 +182,7 @@ impl ExecPlugin {
             }
         };
         if header.is_none() && pair.is_none() {
-            return Err(self.fault("what it printed has neither a token nor a certificate".into()));
+            return Err(self.fault("its output has neither a token nor a certificate".into()));
         }
         // Do not keep an unusable certificate: no server would ever reject it, so it would not be renewed.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {

@@ -27,7 +27,10 @@ impl Impersonation {
         }
         let mut headers = Vec::new();
         let mut add = |name: HeaderName, field, text: &str| {
-            let fault = |_| ConfigError::Value { field, why: format!("{text:?} holds what a header may not hold") };
+            let fault = |_| ConfigError::Value {
+                field,
+                why: format!("{text:?} contains a character that is not allowed in a header"),
+            };
             headers.push((name, HeaderValue::from_str(text).map_err(fault)?));
             Ok(())
         };

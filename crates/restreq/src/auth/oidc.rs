@@ -45,7 +45,7 @@ const MAX_SIZE: usize = 1 << 20;
 /// its successors.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the login of a configuration. The configured tokens are not validated, because a client that needs no login
+/// Returns the login that a configuration describes. The configured tokens are not validated, because a client that needs no login
 /// need not have valid ones.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
@@ -262,7 +262,7 @@ impl TokenResponse {
     /// Decodes the response. The error has only the position, because serde's message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
-        serde_json::from_slice(body).map_err(|error| format!("its answer holds no tokens ({})", place(error)))
+        serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
@@ -283,10 +283,10 @@ fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
             Some(refusal @ "invalid_grant") => {
-                format!("the issuer refuses the refresh token ({refusal}); log in again")
+                format!("the issuer rejected the refresh token ({refusal}); log in again")
             }
-            Some(refusal) => format!("the issuer refuses to give another token ({refusal})"),
-            None => format!("the issuer answers {}", status.code),
+            Some(refusal) => format!("the issuer rejected the request for a new token ({refusal})"),
+            None => format!("the issuer responded with status {}", status.code),
         },
         error => error.to_string(),
     }

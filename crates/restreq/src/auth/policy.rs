@@ -18,7 +18,7 @@ pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
     }
     match list.iter().find(|entry| !is_normal(entry)) {
         None => Ok(()),
-        Some(entry) => fault(format!("{entry:?} is neither the name of a program nor a path without detours")),
+        Some(entry) => fault(format!("{entry:?} is neither a program name nor a path without `.` or `..`")),
     }
 }
 

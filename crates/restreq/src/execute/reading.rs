@@ -36,7 +36,7 @@ impl BodyFault {
             Self::TooLarge(limit) => Error::TooLarge { request, limit },
             Self::Total(after) => late(line, Phase::Total, after),
             Self::Transport(error) => {
-                let message = format!("while reading the answer: {}", in_one_line(&*error));
+                let message = format!("while reading the response: {}", in_one_line(&*error));
                 Error::Transport { request, message: message.into(), source: error.into() }
             }
         }

@@ -172,8 +172,8 @@ impl fmt::Display for Fault {
         match self {
             Self::TooLarge { limit } => write!(f, "the JSON around the items exceeds the limit of {limit} bytes"),
             Self::NoJson { offset } => write!(f, "invalid JSON at byte {offset}"),
-            Self::Ended { offset: 0 } => f.write_str("the answer has no body"),
-            Self::Ended { offset } => write!(f, "EOF at byte {offset}, before the list is whole"),
+            Self::Ended { offset: 0 } => f.write_str("the response has no body"),
+            Self::Ended { offset } => write!(f, "EOF at byte {offset}, before the end of the list"),
         }
     }
 }

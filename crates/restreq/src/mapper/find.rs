@@ -6,7 +6,7 @@ use super::{DiscoveredResource, Known, MappingError};
 
 /// What to look up.
 pub(super) enum Wanted<'a> {
-    /// As users write it.
+    /// A name in any form that kubectl accepts, such as `po`, `pods` or `deployments.apps`.
     Name(&'a str),
     Kind(&'a GroupVersionKind),
     Resource(&'a GroupVersionResource),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_survives_writing_and_reading() {
+    fn query_round_trips() {
         let pairs = [("labelSelector", "app in (a, b),x=ü"), ("a", "1&2=3+4%"), ("empty", "")];
         let read = decode_query(&encode_query(pairs));
         assert_eq!(read, pairs.map(|(k, v)| (k.to_owned(), v.to_owned())));

@@ -46,7 +46,7 @@ impl Request {
         [base.scheme(), "://", &base.authority, &target].concat()
     }
 
-    /// Returns the URL without scheme and host. `line` must be the line of this request; its path is reused.
+    /// Returns the URL without scheme and host. `line` must be the request line of this request. Its path is reused.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let base = self.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
@@ -91,7 +91,7 @@ impl Request {
         let (path, base) = (self.path(), &*self.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // After the group and the version.
+        // The index of the resource, which follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),

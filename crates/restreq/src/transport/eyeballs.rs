@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Instruments;
 
-/// How long an address is tried alone.
+/// How long an address is tried before the next one is tried concurrently.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout of one address.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,9 +13,9 @@ pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// One request at a time.
+    /// A connection serves one request at a time.
     Http1,
-    /// As many streams as the server allows.
+    /// A connection has as many concurrent streams as the server allows.
     Http2,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Pool {
     /// Idle HTTP/1 connections, and since when they are idle. Their users own the busy ones.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    /// In FIFO order.
+    /// The waiting requests, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
     /// The stream limit of the last settings.

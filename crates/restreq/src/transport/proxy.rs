@@ -93,7 +93,7 @@ impl Proxy {
     }
 }
 
-const NO_URL: &str = "it is no URL of a proxy, such as http://proxy:3128";
+const NO_URL: &str = "it is not a proxy URL, such as http://proxy:3128";
 
 impl Environment {
     pub(crate) fn of_process() -> Self {

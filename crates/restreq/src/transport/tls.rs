@@ -244,7 +244,7 @@ pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<V
 }
 
 /// Replaces the parser's message, which quotes lines. A key without its line breaks is such a line.
-const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
+const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
 /// Returns the errors of a text in all of its possible uses.
 #[cfg(any(test, fuzzing))]

@@ -38,7 +38,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
             break at + END_OF_HEAD.len();
         }
         if answer.len() > LONGEST_HEAD {
-            return Err(fault("the proxy's answer is too long"));
+            return Err(fault("the proxy's response is too long"));
         }
         if stream.read_buf(&mut answer).await? == 0 {
             return Err(fault("the proxy closed the connection"));
@@ -51,8 +51,8 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         // The server sends nothing before the client does.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
-        Some(407) => Err(fault("the proxy wants another user and password")),
-        Some(code) => Err(fault(format!("the proxy answered {code}"))),
+        Some(407) => Err(fault("the proxy rejected the user and password")),
+        Some(code) => Err(fault(format!("the proxy responded with status {code}"))),
         None => Err(fault("the proxy's response is not HTTP")),
     }
 }
@@ -75,11 +75,11 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     }
     let chosen = match read(stream).await? {
         [VERSION, method @ (NO_AUTH | PASSWORD)] => method,
-        [VERSION, _] => return Err(fault("the proxy wants another way to log in")),
-        _ => return Err(fault("the proxy speaks no SOCKS5")),
+        [VERSION, _] => return Err(fault("the proxy requires an unsupported authentication method")),
+        _ => return Err(fault("the proxy does not speak SOCKS5")),
     };
     if chosen == PASSWORD {
-        let (user, password) = auth.ok_or_else(|| fault("the proxy wants a user and a password"))?;
+        let (user, password) = auth.ok_or_else(|| fault("the proxy requires a user and a password"))?;
         let mut login = vec![1];
         for text in [user, password] {
             login.push(u8::try_from(text.len()).map_err(|_| fault("user or password is too long for the proxy"))?);
@@ -88,7 +88,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
         stream.write_all(&login).await?;
         let [_, refused] = read(stream).await?;
         if refused != 0 {
-            return Err(fault("the proxy wants another user and password"));
+            return Err(fault("the proxy rejected the user and password"));
         }
     }
     let mut wanted = vec![VERSION, 1, 0];
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(opened, Ok(()));
         assert_eq!(sent, "CONNECT [::1]:6443 HTTP/1.1\r\nHost: [::1]:6443\r\nProxy-Authorization: Basic x\r\n\r\n");
         for (answer, word) in [
-            (&b"HTTP/1.1 407 No\r\n\r\n"[..], "another user"),
+            (&b"HTTP/1.1 407 No\r\n\r\n"[..], "rejected the user"),
             (b"HTTP/1.0 502 Bad\r\n\r\n", "502"),
             (b"SSH-2.0\r\n\r\n", "not HTTP"),
             (b"", "closed"),
@@ -214,11 +214,11 @@ mod tests {
             "no password is sent if the proxy needs none"
         );
         let error = socks("host", None, &[5, 2]).await.1.unwrap_err();
-        assert!(error.contains("wants a user"), "{error}");
+        assert!(error.contains("requires a user"), "{error}");
         for (answer, word) in [
-            (&[5, 255][..], "way to log in"),
-            (b"HTTP/1.1", "no SOCKS5"),
-            (&[5, 2, 1, 1], "another user"),
+            (&[5, 255][..], "authentication method"),
+            (b"HTTP/1.1", "does not speak SOCKS5"),
+            (&[5, 2, 1, 1], "rejected the user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
             // A proxy may close the connection here.

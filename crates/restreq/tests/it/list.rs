@@ -84,7 +84,7 @@ async fn incomplete_list_ends_in_an_error() {
     check(list(&[r#"{"items":[{"a":1},{"b"#], End::Proper), &[r#"{"a":1}"#, "decode: EOF"]).await;
     check(list(&[r#"{"kind":"Pod","metadata":{}}"#], End::Proper), &["decode: expected a list, got kind \"Pod\""])
         .await;
-    check(list(&[], End::Proper), &["decode: the answer has no body"]).await;
+    check(list(&[], End::Proper), &["decode: the response has no body"]).await;
     let failure = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#;
     check(list(&[failure], End::Proper), &["status: Expired"]).await;
     let late = format!(
@@ -145,5 +145,5 @@ async fn list_deadlines_apply_to_its_body() {
     let request = server.client().get().timeout(Duration::from_secs(5));
     assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the whole exchange"]);
     let request = server.client().get().idle_timeout(Duration::from_secs(5));
-    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the answer"]);
+    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the response"]);
 }

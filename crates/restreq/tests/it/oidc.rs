@@ -221,7 +221,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
         (|seen, _| answering(seen, 400, r#"{"error":"invalid_client","hush":1}"#), "invalid_client", 2),
         (|seen, _| answering(seen, 403, r#"{"error":"hush"}"#), "answers 403", 1),
         (|seen, _| answering(seen, 500, "hush"), "answers 500", 1),
-        (|seen, _| answering(seen, 200, r#"{"id_token":["hush"]}"#), "holds no tokens (line 1", 1),
+        (|seen, _| answering(seen, 200, r#"{"id_token":["hush"]}"#), "contains no tokens (line 1", 1),
         (|seen, _| answering(seen, 200, r#"{"access_token":"hush"}"#), "no id token", 1),
         (|seen, _| answering(seen, 200, r#"{"id_token":"hush\nhush"}"#), "line break", 1),
         (|_, _| Reply::json(200, r#"{"token_endpoint":"http://me:hush@127.0.0.1/token"}"#), "not an https URL", 0),

@@ -344,7 +344,7 @@ async fn unprocessed_request_is_retried_for_any_verb() {
 
 /// One retry per request is free, and the others come from the retry budget.
 #[tokio::test]
-async fn server_refusing_all_streams_is_not_retried_forever() {
+async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
     // The initial budget, the budget earned by requests, and the budget earned in the 20 s that `soon` allows: the
     // bound needs no clock.

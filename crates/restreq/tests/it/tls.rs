@@ -171,7 +171,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
 
 /// A failure after the request was sent proves nothing about the server, in whichever layer it happens.
 #[tokio::test]
-async fn garbled_response_to_write_may_have_acted() {
+async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
     for answered in [0, 1] {
         let acceptor = tokio_rustls::TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["http/1.1"], None));

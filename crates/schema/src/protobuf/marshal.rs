@@ -79,7 +79,7 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends these fields, whose numbers agree above `depth`. An embedded Go struct is a message of its own.
+    /// Appends these fields, whose numbers agree above `depth`. An embedded Go struct is a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -169,7 +169,7 @@ impl Put<'_> {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // The value of a map cannot be a repeated field, so a list gets a message of its own.
+                // The value of a map cannot be a repeated field, so a list gets a separate message.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }

@@ -141,7 +141,7 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, of) {
-        // The value of a map cannot be a repeated field, so a list has a message of its own.
+        // The value of a map cannot be a repeated field, so a list has a separate message.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -168,7 +168,7 @@ fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, 
     }
 }
 
-/// Decodes JSON in a message of its own.
+/// Decodes JSON in a separate message.
 fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {

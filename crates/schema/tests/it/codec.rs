@@ -171,7 +171,7 @@ fn repeated_list_is_decoded_into_existing_items() {
 
 /// The expected lists come from a kube-apiserver.
 #[test]
-fn list_that_grows_again_gets_cut_off_items_back() {
+fn list_that_grows_again_restores_removed_items() {
     let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
     let b = json!({"name": "b", "image": "y", "args": ["1", "2"], "resources": {}});
     let all = json!([{"name": "s", "image": "x", "resources": {}}, b, {"name": "", "resources": {}}]);

@@ -117,7 +117,7 @@ fn own(pod: &Json, side: &str) -> Amounts {
 
 /// The resources of containers according to the status of the pod.
 struct ContainerStatuses<'a> {
-    /// By container name. The first status with resources wins.
+    /// The keys are container names. The first status with resources wins.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// The kubelet has declared the pending resize infeasible.

@@ -69,7 +69,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // The path is always the one of the root schema.
+        // The path always names the root schema.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
@@ -271,7 +271,7 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Validates a schema with `x-kubernetes-embedded-resource`. `more` says whether it has `additionalProperties`.
+/// Validates a schema with `x-kubernetes-embedded-resource`. `more` is true if it has `additionalProperties`.
 fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);

@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_prin
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const SELECTABLE_AT_MOST: usize = 8;
-/// Limits that kube-apiserver does not have. Each version is a kind of its own with all names, and tables have a cell per column and
+/// Limits that kube-apiserver does not have. Each version is a separate kind with all names, and tables have a cell per column and
 /// object.
 const VERSIONS_AT_MOST: usize = 100;
 const COLUMNS_AT_MOST: usize = 100;

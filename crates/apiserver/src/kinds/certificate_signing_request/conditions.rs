@@ -36,7 +36,7 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the old approvals and denials. If their number has changed, it leaves them to validation, which rejects the change.
+/// Restores the old approvals and denials. If their number has changed, they stay as sent, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -84,7 +84,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports forbidden changes of conditions. `decides` says that the request may add approvals and denials.
+/// Reports forbidden changes of conditions. `decides` is true if the request may add approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -1,4 +1,4 @@
-//! Event. The stored form is the one of the core group. Both groups are views of it.
+//! Event. Events are stored in the form of the core group. Both groups are views of it.
 
 mod events_api;
 

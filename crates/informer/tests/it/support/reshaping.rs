@@ -24,7 +24,7 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// By name and version. The last one is current.
+    /// The keys are the name and the version. The last one is current.
     shapes: BTreeMap<(String, String), Vec<String>>,
     /// The shape that a watch sent last. 0 is the original.
     received: BTreeMap<(String, String), usize>,

@@ -67,7 +67,7 @@ impl TokenWriter {
         let (teller, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // A thread of its own, because a runtime's shutdown would wait for a blocking task.
+        // Use a separate thread, because a runtime's shutdown would wait for a blocking task.
         let begun = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -104,7 +104,7 @@ impl Shared {
                 Err(_) => "the store panicked".into(),
             };
             if left == 0 {
-                let why = format!("its new tokens cannot be stored, log in again after a restart: {why}");
+                let why = format!("its new tokens cannot be stored, so log in again after a restart: {why}");
                 tracing::warn!("{}", self.fault(&why));
             } else {
                 thread::sleep(PAUSE);

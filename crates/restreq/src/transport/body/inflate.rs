@@ -68,7 +68,10 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
         // Return what has arrived before the rest arrives.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "what follows the end of the gzip stream is none"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the data after the end of the gzip stream is not another gzip stream",
+        ));
     }
     Ok(std::mem::take(decoder.get_mut()))
 }

@@ -22,7 +22,7 @@ use crate::transport::connect::Conn;
 
 /// Both ends of a connection.
 ///
-/// The current owner polls it. There is only one request at a time, and with a task of its own, the request and the
+/// The current owner polls it. There is only one request at a time, and with a separate task, the request and the
 /// task would wake each other, often across CPUs. While the connection is idle, its watcher is notified of activity by
 /// the peer. hyper sees only the waker of the [`Gate`].
 pub(super) struct Http1 {

@@ -48,7 +48,7 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// Validates the source of a plugin. `path` is its parent. `persists` says that it belongs to a PersistentVolume.
+/// Validates the source of a plugin. `path` is its parent. `persists` is true for a PersistentVolume.
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
     // kube-apiserver reports errors of GCE disks under another field name.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
