@@ -90,8 +90,12 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
+    if !schema.get("properties").is_some_and(|properties| properties.get("metadata").is_some()) {
+        return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
+    }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        required.retain(|name| name != "metadata");
+        // The server drops the status of a create if it is a subresource.
+        required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");
         }

@@ -15,9 +15,17 @@ pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>,
 }
 
 fn written(column: &Column, schema: &Value) -> Result<Value, String> {
-    let column_type = match column.column_type {
-        Some(given) => given,
-        None => inferred(column.json_path, schema).map_err(|why| format!("the column {:?}: {why}", column.name))?,
+    let inferred = inferred(column.json_path, schema);
+    let column_type = match (column.column_type, inferred) {
+        (_, Err(NoType::Absent)) => {
+            return Err(format!("the column {:?}: {} is not in the schema", column.name, column.json_path));
+        }
+        (Some(given), _) => given,
+        (None, Ok(inferred)) => inferred,
+        (None, Err(NoType::NoScalar)) => {
+            let path = column.json_path;
+            return Err(format!("the column {:?}: {path} is not a scalar; add `type = \"string\"`", column.name));
+        }
     };
     let mut written = json!({"name": column.name, "type": column_type, "jsonPath": column.json_path});
     let options = [("format", column.format.map(Value::from)), ("description", column.description.map(Value::from))];
@@ -30,14 +38,21 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-fn inferred(path: &str, schema: &Value) -> Result<&'static str, String> {
+/// Why the schema gives no type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoType {
+    Absent,
+    NoScalar,
+}
+
+fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     if path == AGE {
         return Ok("date");
     }
     if path.starts_with(".metadata.") {
         return Ok("string");
     }
-    let found = find(path, schema).ok_or_else(|| format!("{path} is not in the schema"))?;
+    let found = find(path, schema).ok_or(NoType::Absent)?;
     match (found["type"].as_str(), found["format"].as_str()) {
         (Some("string"), Some("date-time")) => Ok("date"),
         (Some("string"), _) => Ok("string"),
@@ -45,7 +60,7 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, String> {
         (Some("number"), _) => Ok("number"),
         (Some("boolean"), _) => Ok("boolean"),
         _ if found["x-kubernetes-int-or-string"] == true => Ok("string"),
-        _ => Err(format!("{path} is not a scalar; add `type = \"string\"`")),
+        _ => Err(NoType::NoScalar),
     }
 }
 
@@ -95,13 +110,16 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
 /// Returns the scale subresource of a definition.
 pub(crate) fn scale(scale: crate::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
     let paths = [
-        ("specReplicasPath", Some(scale.spec_replicas)),
-        ("statusReplicasPath", Some(scale.status_replicas)),
-        ("labelSelectorPath", scale.label_selector),
+        ("specReplicasPath", ".spec.", Some(scale.spec_replicas)),
+        ("statusReplicasPath", ".status.", Some(scale.status_replicas)),
+        ("labelSelectorPath", ".", scale.label_selector),
     ];
-    let paths = paths.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    let paths = paths.into_iter().filter_map(|(name, start, path)| Some((name, start, path?)));
     paths
-        .map(|(name, path)| match find(path, schema) {
+        .map(|(name, start, path)| match find(path, schema) {
+            _ if !path.starts_with(start) || path.contains('[') => {
+                Err(format!("the scale subresource: {path} must be a path of fields below {start}"))
+            }
             Some(_) => Ok((name.to_owned(), Value::from(path))),
             None => Err(format!("the scale subresource: {path} is not in the schema")),
         })
@@ -131,11 +149,11 @@ mod tests {
             (".status.a\\.b", Ok("boolean")),
             (".status.counts.any", Ok("integer")),
             (".metadata.labels.app", Ok("string")),
-            (".status.conditions", Err(".status.conditions is not a scalar; add `type = \"string\"`")),
-            (".status.absent", Err(".status.absent is not in the schema")),
-            ("status.at", Err("status.at is not in the schema")),
+            (".status.conditions", Err(NoType::NoScalar)),
+            (".status.absent", Err(NoType::Absent)),
+            ("status.at", Err(NoType::Absent)),
         ] {
-            assert_eq!(inferred(path, &schema), expected.map_err(String::from), "{path}");
+            assert_eq!(inferred(path, &schema), expected, "{path}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pintle_meta::{Conditions, ObjectMeta};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1`, with its spec as JSON.
@@ -49,8 +49,13 @@ pub struct DefinitionStatus {
     #[serde(default)]
     pub conditions: Conditions,
     /// The versions in which objects may be stored.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
+}
+
+/// Go writes an empty list as null.
+fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl CustomResourceDefinition {

@@ -131,9 +131,11 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
 /// Converts the schema of a property. kube-apiserver prunes a null unless the property is nullable. Rust decodes an absent value and a null as
 /// `None`, so an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    let is_explicit = schema.get("nullable").is_some();
+    // With a default, a pruned null would become the default.
+    let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
-    if !is_explicit {
+    // Without a type, nullable is the only type that `()` has.
+    if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
     Ok(schema)
@@ -159,7 +161,9 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
         if schema.contains_key(INT_OR_STRING) {
             continue;
         }
-        if key == "allOf" {
+        if alternatives.iter().all(is_condition) && !alternatives.is_empty() {
+            schema.insert(key.into(), alternatives.into_iter().map(condition).collect());
+        } else if key == "allOf" {
             for part in alternatives {
                 merge(&mut schema, convert(part, path)?, path)?;
             }
@@ -171,10 +175,36 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
+/// Whether a schema only restricts values whose type the schema around it gives, such as `{"required": ["a"]}`.
+fn is_condition(schema: &Value) -> bool {
+    const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
+    let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
+    let properties = schema.get("properties").and_then(Value::as_object);
+    schema.is_object()
+        && !is_typed(schema)
+        && !["allOf", "anyOf", "oneOf"].iter().any(|key| schema.get(key).is_some())
+        && properties.is_none_or(|properties| properties.values().all(|property| !is_typed(property)))
+        && (schema.get("enum").is_none() || schema.get("description").is_none())
+}
+
+/// Removes the keywords that kube-apiserver forbids in a condition.
+fn condition(schema: Value) -> Value {
+    let mut schema = object(schema);
+    normalize(&mut schema);
+    for key in ["description", "title", "default", "nullable"] {
+        schema.remove(key);
+    }
+    schema.into()
+}
+
 /// Rewrites the keywords that have another form in a structural schema.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
+    }
+    if schema.get("type").is_some_and(|name| name == "null") {
+        schema.remove("type");
+        schema.insert("nullable".into(), true.into());
     }
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         let before = types.len();
@@ -207,8 +237,17 @@ fn normalize(schema: &mut Object) {
             schema.insert("nullable".into(), true.into());
         }
     }
-    if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
+    match schema.get_mut("default") {
+        Some(Value::Null) => _ = schema.remove("default"),
+        Some(default) => remove_nulls(default),
+        None => {}
+    }
+    if let Some(Value::Object(negated)) = schema.get_mut("not") {
+        *negated = object(condition(std::mem::take(negated).into()));
+    }
+    // kube-apiserver does not know the format, so the bound replaces it.
+    if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
+        schema.insert("maximum".into(), u32::MAX.into());
     }
     for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(number) = schema.remove(exclusive).filter(|value| !value.is_boolean()) {
@@ -227,6 +266,18 @@ fn normalize(schema: &mut Object) {
     }
     if let Some(Value::Array(items)) = schema.remove("prefixItems") {
         schema.insert("items".into(), json!({ "anyOf": items }));
+    }
+}
+
+/// Removes the members that are null, which a default may not contain.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
     }
 }
 
@@ -262,11 +313,20 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
             schema.entry("x-kubernetes-list-type").or_insert_with(|| "set".into());
         }
     }
+    if schema.get("x-kubernetes-list-type").is_some_and(|list_type| list_type == "set")
+        && let Some(Value::Object(items)) = schema.get_mut("items")
+    {
+        items.remove("nullable");
+    }
     Ok(())
 }
 
 /// Adds the type that the keywords imply.
 fn finish(schema: &mut Object) {
+    // A structural schema cannot have both keywords. Two variants of an enum can.
+    if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
+        schema.insert(PRESERVE.into(), true.into());
+    }
     if schema.contains_key("type") || schema.contains_key(INT_OR_STRING) {
         return;
     }

@@ -7,12 +7,22 @@ use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 /// Merges alternatives into the schema that has them. `key` is `oneOf` or `anyOf`.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    for alternative in alternatives {
+    // A flattened `Option` has an alternative that accepts every object.
+    let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
+    let is_optional = alternatives.iter().any(accepts_all);
+    for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
         if alternative["type"] == "null" || alternative["const"].is_null() && alternative.get("const").is_some() {
             schema.insert("nullable".into(), true.into());
         } else {
             variants.push(convert(alternative, path)?);
         }
+    }
+    if is_optional {
+        for mut variant in variants {
+            ["required", "oneOf", "anyOf", "allOf"].iter().for_each(|key| drop(variant.remove(*key)));
+            merge(schema, variant, path)?;
+        }
+        return Ok(());
     }
     let all = |is: fn(&Object) -> bool| variants.iter().all(is);
     match variants.len() {
@@ -24,14 +34,27 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert(INT_OR_STRING.into(), true.into());
             Ok(())
         }
-        _ if all(|variant| has_type(variant, "object")) => objects(schema, key, variants, path),
         _ if variants.windows(2).all(|pair| same(&pair[0], &pair[1])) => merge(schema, variants.remove(0), path),
+        _ if all(|variant| has_type(variant, "object")) => objects(schema, key, variants, path),
+        _ if all(|variant| has_type(variant, "integer") || has_type(variant, "number")) => {
+            schema.insert("type".into(), "number".into());
+            Ok(())
+        }
+        // One variant accepts every value of the type, such as a name that is not one of the known names.
+        _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
+            schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
+            Ok(())
+        }
         _ => Err(SchemaError::new(
             path,
             "the alternatives have different types, but a structural schema has one; give the enum a serde tag, or add \
              #[schemars(schema_with = \"pintle_crd::preserve_unknown_fields\")] to the field",
         )),
     }
+}
+
+fn is_scalar(schema: &Object) -> bool {
+    ["string", "integer", "number", "boolean"].iter().any(|name| has_type(schema, name))
 }
 
 fn has_type(schema: &Object, name: &str) -> bool {
@@ -188,13 +211,16 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     if same(present, &new) {
         return Ok(());
     }
-    if let (Some(Value::Array(values)), Some(Value::Array(more))) = (present.get_mut("enum"), new.remove("enum")) {
+    if present.get("type") == new.get("type")
+        && let (Some(Value::Array(values)), Some(Value::Array(more))) = (present.get_mut("enum"), new.remove("enum"))
+    {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
         // The description belongs to one variant.
         present.remove("description");
         return Ok(());
     }
-    let why = "two variants have this field with different schemas; rename one of them";
+    let why =
+        "two variants have this field with different schemas; rename one of them, or give the enum another serde tag";
     Err(SchemaError::new(&if path.is_empty() { name } else { format!("{path}.{name}") }, why))
 }

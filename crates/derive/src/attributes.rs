@@ -83,6 +83,12 @@ impl Attributes {
         };
         let group = found.group.ok_or_else(|| missing("group", "example.com"))?;
         let version = found.version.ok_or_else(|| missing("version", "v1"))?;
+        let names = found.rest.plural.iter().chain(&found.rest.singular).chain(&found.rest.short_names);
+        for name in names.chain(&found.rest.categories) {
+            if !is_label(&name.value()) {
+                return Err(Error::new(name.span(), "a name for kubectl is a DNS label, such as \"websites\""));
+            }
+        }
         Ok(Self { group: checked_group(group)?, version: checked_version(version)?, ..found.rest })
     }
 }
@@ -110,6 +116,9 @@ impl Found {
                 let mut given = texts(meta)?.into_iter();
                 let rule = given.next().ok_or_else(|| meta.error("a rule needs a CEL expression"))?;
                 rest.rules.push((rule, given.next()));
+                if let Some(extra) = given.next() {
+                    return Err(Error::new(extra.span(), "a rule has a CEL expression and a message"));
+                }
             }
             "deprecated" => {
                 rest.deprecated = Some(if meta.input.peek(Token![=]) { Some(text(meta)?) } else { None });
@@ -201,11 +210,12 @@ fn column_option(content: ParseStream<'_>, column: &mut Column) -> Result<()> {
     Ok(())
 }
 
+fn is_label(label: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
+}
+
 fn checked_group(group: LitStr) -> Result<LitStr> {
-    let is_label = |label: &str| {
-        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
-    };
     let text = group.value();
     match text.contains('.') && text.split('.').all(is_label) {
         true => Ok(group),
@@ -215,9 +225,7 @@ fn checked_group(group: LitStr) -> Result<LitStr> {
 
 fn checked_version(version: LitStr) -> Result<LitStr> {
     let text = version.value();
-    let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = text.starts_with(|first: char| first.is_ascii_lowercase()) && text.bytes().all(letters);
-    match is_label && !text.ends_with('-') {
+    match is_label(&text) && text.starts_with(|first: char| first.is_ascii_lowercase()) {
         true => Ok(version),
         false => Err(Error::new(version.span(), "a version is a DNS label, such as \"v1\" or \"v1alpha1\"")),
     }

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Error, Fields, LitStr, Result};
 
 use crate::attributes::{Attributes, Column, Scale};
@@ -11,7 +12,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let has_status = check_shape(input)?;
     let attributes = Attributes::read(input)?;
     let name = &input.ident;
-    let kind = attributes.kind.as_ref().map_or_else(|| name.to_string(), LitStr::value);
+    let kind = attributes.kind.as_ref().map_or_else(|| name.unraw().to_string(), LitStr::value);
     let plural = attributes.plural.as_ref().map_or_else(|| plural(&kind), LitStr::value);
     let api_version = format!("{}/{}", attributes.group.value(), attributes.version.value());
     let scope = if attributes.cluster { quote!(Cluster) } else { quote!(Namespaced) };
@@ -132,6 +133,11 @@ mod tests {
             (format!("#[resource(column(\"A\", \".b\", kind = 1))] {body}"), "a column has `type`, `format`"),
             (format!("#[resource(scale(spec = \".spec.n\"))] {body}"), "`scale` needs `spec` and `status`"),
             (format!("#[resource(rule())] {body}"), "a rule needs a CEL expression"),
+            (
+                format!("#[resource(group = \"e.com\", version = \"v1\", short(\"WS\"))] {body}"),
+                "a name for kubectl is a DNS label",
+            ),
+            (format!("#[resource(rule(\"a\", \"b\", \"c\"))] {body}"), "a rule has a CEL expression and a message"),
             ("struct A { spec: u32 }".to_owned(), "a resource has a field `metadata: ObjectMeta`"),
             ("struct A(u32);".to_owned(), "a resource is a struct with named fields"),
             ("enum A { B }".to_owned(), "a resource is a struct"),

@@ -26,7 +26,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    ObjectMeta: { "type": "object" };
+    // In the metadata of a template, kube-apiserver would prune fields without a schema.
+    ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };
     ConditionStatus: { "type": "string", "enum": ["True", "False", "Unknown"] };

@@ -5,3 +5,4 @@ mod attributes;
 mod panics;
 mod schemas;
 mod shapes;
+mod structure;

@@ -61,8 +61,16 @@ fn panic_names_the_field_and_a_way_out() {
         (panic_of!(Holder<Tree>, column("A", ".spec")), ["spec.field.children[]: the type contains itself", "Thing"]),
         (panic_of!(u32, selectable(".spec.x")), ["the selectable field .spec.x is not in the schema", "Thing"]),
         (
-            panic_of!(u32, scale(spec = ".spec", status = ".status.n")),
+            panic_of!(Holder<u32>, scale(spec = ".spec.field", status = ".status.n")),
             ["the scale subresource: .status.n is not in the schema", "Thing"],
+        ),
+        (
+            panic_of!(Holder<u32>, scale(spec = ".metadata.generation", status = ".status.n")),
+            ["the scale subresource: .metadata.generation must be a path of fields below .spec.", "Thing"],
+        ),
+        (
+            panic_of!(Holder<u32>, column("A", ".spec.b", type = "string")),
+            ["the column \"A\": .spec.b is not in the schema", "Thing"],
         ),
     ] {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");

@@ -35,7 +35,7 @@ fn scalars_keep_bounds_and_known_formats() {
                 "text": {"type": "string"},
                 "flag": {"type": "boolean"},
                 "small": {"type": "integer", "minimum": 0, "maximum": 255},
-                "count": {"type": "integer", "minimum": 0},
+                "count": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
                 "long": {"type": "integer", "format": "int64"},
                 "ratio": {"type": "number", "format": "double"},
                 "letter": {"type": "string", "minLength": 1, "maxLength": 1},
@@ -51,18 +51,19 @@ fn scalars_keep_bounds_and_known_formats() {
 #[test]
 fn collections_become_lists_maps_and_sets() {
     let mut spec = spec_of!(Collections);
+    let number = json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
     spec["properties"]["port"].as_object_mut().unwrap().remove("description");
     let expected = [
         ("list", json!({"type": "array", "items": {"type": "string"}})),
         ("set", json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"})),
-        ("map", json!({"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}})),
+        ("map", json!({"type": "object", "additionalProperties": number})),
         ("numbered", json!({"type": "object", "additionalProperties": {"type": "string"}})),
         ("any", json!({"x-kubernetes-preserve-unknown-fields": true})),
         ("anything", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
         ("port", json!({"x-kubernetes-int-or-string": true})),
-        ("pair", json!({"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2})),
+        ("pair", json!({"type": "array", "items": number, "minItems": 2, "maxItems": 2})),
         ("holes", json!({"type": "array", "items": {"type": "string", "nullable": true}})),
-        ("maybe", json!({"type": "array", "items": {"type": "integer", "minimum": 0}})),
+        ("maybe", json!({"type": "array", "items": number})),
     ];
     for (name, expected) in expected {
         assert_eq!(spec["properties"][name], expected, "{name}");
@@ -75,7 +76,7 @@ fn collections_become_lists_maps_and_sets() {
 #[test]
 fn enums_become_one_type_with_rules() {
     let spec = spec_of!(Enums);
-    let number = json!({"type": "integer", "minimum": 0});
+    let number = json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
     let expected = [
         ("plain", json!({"type": "string", "enum": ["One", "Two"]})),
         ("optional", json!({"type": "string", "enum": ["One", "Two"]})),
