@@ -19,8 +19,8 @@ use crate::store::{Expect, Present, Refused, Stored};
 
 /// How many generated names the server tries.
 const CREATE_TRIES: usize = 8;
-/// How many attempts of a create may lose an address or a port to another object.
-const CLAIM_TRIES: usize = 64;
+/// How many attempts of a create other writes may invalidate.
+const CHECK_TRIES: usize = 64;
 
 /// An object to create, after all phases that do not need its name.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Registry {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
         let generate = metadata::name(&received.object).is_empty() && !base.is_empty();
-        let (mut names, mut taken_claims) = (0, 0);
+        let (mut names, mut invalidated) = (0, 0);
         loop {
             let mut new = received.object.clone();
             if generate {
@@ -53,12 +53,12 @@ impl Registry {
                         return Err(name_taken(&target.kind.resource(), &named.name, &base, found.as_deref()));
                     }
                 }
-                Err(Refused::Taken) if taken_claims == CLAIM_TRIES => {
+                Err(Refused::Taken | Refused::Moved) if invalidated == CHECK_TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &named.name));
                 }
                 // The namespace, the definition, a quota or a claim has changed since it was checked: check it again.
-                Err(refused) => {
-                    taken_claims += usize::from(matches!(refused, Refused::Taken));
+                Err(Refused::Taken | Refused::Moved) => {
+                    invalidated += 1;
                     self.check_is_open(&named)?;
                 }
             }

@@ -223,3 +223,16 @@ async fn external_name_service_may_repeat_a_node_port() {
     let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
     assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);
 }
+
+#[tokio::test]
+async fn health_check_port_differs_from_own_node_ports() {
+    let server = server().await;
+    let spec = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31500,
+        "ports": [{"port": 80, "nodePort": 31500}],
+    });
+    let service = json!({"metadata": {"name": "a"}, "spec": spec});
+    let refused = call(&server, Method::POST, SERVICES, service).await;
+    assert_eq!(refused.code, 500, "{:?}", refused.body);
+    assert!(refused.body.text("/message").ends_with("provided port is already allocated"), "{:?}", refused.body);
+}

@@ -77,15 +77,16 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
+    // kube-apiserver allocates the node ports first.
+    let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
             false => OUT_OF_RANGE,
-            true if !is_free(port) => ALLOCATED,
+            true if own.contains(&port) || !is_free(port) => ALLOCATED,
             true => return Ok(()),
         };
         return Err(Failure::internal(format!("failed to allocate requested HealthCheck NodePort {port}: {why}")));
     }
-    let own: BTreeSet<i64> = node_ports(object).collect();
     let mut free = NODE_PORTS.filter(|port| !own.contains(port) && is_free(*port));
     let port =
         free.next().ok_or_else(|| Failure::internal("failed to allocate a HealthCheck NodePort 0: range is full"))?;
