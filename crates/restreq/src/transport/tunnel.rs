@@ -177,7 +177,7 @@ mod tests {
             (b"SSH-2.0\r\n\r\n", "not HTTP"),
             (b"", "closed"),
             (&[b'x'; 9 << 10], "too long"),
-            (b"HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\nWhy", "another user"),
+            (b"HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\nWhy", "rejected the user"),
             (b"HTTP/1.1 200 Go on\r\n\r\nWhy", "before the tunnel"),
         ] {
             let error = asked("host", None, answer).await.1.unwrap_err();

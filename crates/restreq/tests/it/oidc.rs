@@ -219,13 +219,13 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     let rows: [(Issuer, &str, usize); 9] = [
         (|seen, _| answering(seen, 400, r#"{"error":"invalid_grant","error_description":"hush"}"#), "log in again", 1),
         (|seen, _| answering(seen, 400, r#"{"error":"invalid_client","hush":1}"#), "invalid_client", 2),
-        (|seen, _| answering(seen, 403, r#"{"error":"hush"}"#), "answers 403", 1),
-        (|seen, _| answering(seen, 500, "hush"), "answers 500", 1),
+        (|seen, _| answering(seen, 403, r#"{"error":"hush"}"#), "responded with status 403", 1),
+        (|seen, _| answering(seen, 500, "hush"), "responded with status 500", 1),
         (|seen, _| answering(seen, 200, r#"{"id_token":["hush"]}"#), "contains no tokens (line 1", 1),
         (|seen, _| answering(seen, 200, r#"{"access_token":"hush"}"#), "no id token", 1),
         (|seen, _| answering(seen, 200, r#"{"id_token":"hush\nhush"}"#), "line break", 1),
         (|_, _| Reply::json(200, r#"{"token_endpoint":"http://me:hush@127.0.0.1/token"}"#), "not an https URL", 0),
-        (|_, _| Reply::json(404, "hush"), "answers 404", 0),
+        (|_, _| Reply::json(404, "hush"), "responded with status 404", 0),
     ];
     for (issuer, word, questions) in rows {
         let mut setup = Setup::new(issuer, []).await;
@@ -308,7 +308,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         let began = tokio::time::Instant::now();
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
-            assert!(error.to_string().contains("answers 500"), "{error}");
+            assert!(error.to_string().contains("responded with status 500"), "{error}");
             // Unless too much time has passed.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
