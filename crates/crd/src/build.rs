@@ -90,7 +90,7 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
-    if !schema.get("properties").is_some_and(|properties| properties.get("metadata").is_some()) {
+    if schema.get("properties").is_none_or(|properties| properties.get("metadata").is_none()) {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
