@@ -86,16 +86,16 @@ mod tests {
     #[test]
     fn reader_waits_only_until_the_commit_is_recorded() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let mut noting = cache.noting();
         noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
-        let asking = cache.clone();
-        let asks = thread::spawn(move || tell.send(asking.undecodable().len()));
-        assert!(told.try_recv().is_err(), "the commit is not recorded yet");
+        let read_cache = cache.clone();
+        let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
+        assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
         cache.noted.reach(noting.writer.stamp());
-        assert_eq!(told.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);
         drop(noting);
-        asks.join().unwrap().unwrap();
+        reader.join().unwrap().unwrap();
     }
 
     #[test]

@@ -299,7 +299,7 @@ fn cache_and_memory_store_are_equal_indexers() {
 
 #[test]
 fn index_function_may_read_the_informer_state() {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -320,7 +320,7 @@ fn index_function_may_read_the_informer_state() {
             assert_eq!(informer.lister().by_index("late", "true []").unwrap().len(), 2);
             factory.shutdown().await;
         });
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }

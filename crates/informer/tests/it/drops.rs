@@ -147,7 +147,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
 struct Asking {
     metadata: ObjectMeta,
     cache: Weak<Cache<Self>>,
-    tell: mpsc::Sender<usize>,
+    sender: mpsc::Sender<usize>,
 }
 
 pintle_meta::resource!(Asking, "v1", "Pod", "pods", Namespaced);
@@ -155,21 +155,21 @@ pintle_meta::resource!(Asking, "v1", "Pod", "pods", Namespaced);
 impl Drop for Asking {
     fn drop(&mut self) {
         if let Some(cache) = self.cache.upgrade() {
-            _ = self.tell.send(cache.undecodable().len());
+            _ = self.sender.send(cache.undecodable().len());
         }
     }
 }
 
 #[test]
 fn dropped_object_may_read_the_cache() {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         let cache = Arc::new(Cache::new());
         let refuse = |object: &Asking| if object.metadata.uid == "2" { Err("wanted") } else { Ok(Vec::new()) };
         cache.add_index("index", refuse).unwrap();
         let object = |uid: &str| {
             let metadata = ObjectMeta { uid: uid.into(), ..ObjectMeta::new("ns", "a") };
-            Arc::new(Asking { metadata, cache: Arc::downgrade(&cache), tell: tell.clone() })
+            Arc::new(Asking { metadata, cache: Arc::downgrade(&cache), sender: sender.clone() })
         };
         cache.upsert(object("1")).unwrap();
         let refused = object("2");

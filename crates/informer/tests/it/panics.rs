@@ -209,23 +209,23 @@ async fn panicking_metadata_affects_only_its_object() {
         labels: BTreeMap<String, String>,
     }
     impl Secretive {
-        fn tell<'a>(&'a self, what: &str, text: &'a str) -> &'a str {
+        fn value_or_panic<'a>(&'a self, what: &str, text: &'a str) -> &'a str {
             assert!(!self.labels.contains_key(what), "wanted");
             text
         }
     }
     impl Metadata for Secretive {
         fn name(&self) -> &str {
-            self.tell("name", &self.name)
+            self.value_or_panic("name", &self.name)
         }
         fn namespace(&self) -> &str {
-            self.tell("namespace", &self.namespace)
+            self.value_or_panic("namespace", &self.namespace)
         }
         fn uid(&self) -> &str {
-            self.tell("uid", &self.uid)
+            self.value_or_panic("uid", &self.uid)
         }
         fn resource_version(&self) -> &str {
-            self.tell("version", &self.resource_version)
+            self.value_or_panic("version", &self.resource_version)
         }
     }
     pintle_meta::resource!(Mute, "v1", "Pod", "pods", Namespaced);

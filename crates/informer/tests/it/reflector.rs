@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn first_list_uses_the_server_cache_then_watches() {
     let mut rig = Rig::new();
-    assert_eq!(rig.asks(), "LIST rv=0 limit=500");
+    assert_eq!(rig.command_text(), "LIST rv=0 limit=500");
     assert_eq!(rig.list(&["a", "b"], 7), "WATCH rv=7");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
     assert!(options.allow_bookmarks && !options.send_initial_events);
@@ -47,7 +47,7 @@ fn each_request_has_the_selectors() {
 #[test]
 fn pages_form_one_list_at_the_first_revision() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
-    assert_eq!(rig.asks(), "LIST rv=0 limit=4");
+    assert_eq!(rig.command_text(), "LIST rv=0 limit=4");
     assert_eq!(rig.page(&["a", "b", "c", "d"], "9", "t1"), "LIST rv= limit=4 next");
     assert_eq!(rig.page(&["e", "f", "g", "h"], "10", "t2"), "LIST rv= limit=4 next");
     assert_eq!(rig.page(&["i", "j"], "11", ""), "WATCH rv=9");

@@ -97,7 +97,7 @@ fn f18_too_large_revision_is_recognized() {
         ApiError::from(status)
     };
     let mut rig = Rig::new();
-    assert_eq!(rig.asks(), "LIST rv=0 limit=500");
+    assert_eq!(rig.command_text(), "LIST rv=0 limit=500");
     rig.list(&["a"], 20);
     let variants = [
         because("ResourceVersionTooLarge", ""),
@@ -149,7 +149,7 @@ fn f31_only_the_first_page_names_a_revision() {
         [&[&[][..]][..], &[&["a"]], &[&["a", "b"]], &[&["a", "b"], &["c"]], &[&["a", "b"], &["c", "d"], &["e"]]]
     {
         let mut rig = Rig::with(ReflectorConfig { page_size: Some(2), ..config() });
-        assert_eq!(rig.asks(), "LIST rv=0 limit=2");
+        assert_eq!(rig.command_text(), "LIST rv=0 limit=2");
         let (last, before) = pages.split_last().unwrap();
         for (number, page) in before.iter().enumerate() {
             assert_eq!(rig.page(page, "9", &format!("after {number}")), "LIST rv= limit=2 next");

@@ -155,13 +155,13 @@ async fn failures_and_retries_wake_state_watches() {
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(1))]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut states = informer.states();
-    let begun = tokio::time::Instant::now().into_std();
+    let start = tokio::time::Instant::now().into_std();
     informer.start();
     let mut received = Vec::new();
     while let Some(state) = states.changed().await {
         match &state {
             InformerState::Degraded { cause, since, next_try } => {
-                assert_eq!(*since, begun);
+                assert_eq!(*since, start);
                 let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
                 assert!(ahead.is_none_or(|ahead| (800..=3200).contains(&ahead)), "{ahead:?}");
                 received.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
@@ -201,10 +201,10 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
 
 /// Runs code that a lock would block, on another thread.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(program());
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }
@@ -286,7 +286,7 @@ fn state_wakers_run_without_locks() {
 /// The waker runs at the end of a write, while subscribers are notified.
 #[test]
 fn subscriber_wakers_run_without_locks() {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let source = pods(&["a"]);
@@ -295,11 +295,11 @@ fn subscriber_wakers_run_without_locks() {
             informer.start();
             informer.wait_for_sync().await.unwrap();
         });
-        let ((begun, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
+        let ((start, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
         let let_go = Mutex::new(let_go);
         let index = move |pod: &Pod| {
             if pod.metadata.name == "b" {
-                begun.send(()).unwrap();
+                start.send(()).unwrap();
                 let _ = let_go.lock().unwrap().recv();
             }
             vec![pod.node.clone()]
@@ -319,7 +319,7 @@ fn subscriber_wakers_run_without_locks() {
         }
         asks.informer.lock().unwrap().take();
         assert!(events.try_next().is_some() && events.try_next().is_some());
-        tell.send(())
+        sender.send(())
     });
     received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
 }

@@ -16,7 +16,7 @@ fn added(rig: &mut Rig, name: &str, revision: u64) -> String {
 #[test]
 fn stream_is_a_list_until_its_bookmark() {
     let mut rig = Rig::streaming();
-    assert_eq!(rig.asks(), "WATCH rv= initial");
+    assert_eq!(rig.command_text(), "WATCH rv= initial");
     let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
     assert_eq!(options.resource_version_match, Some(ResourceVersionMatch::NotOlderThan));
     assert!(options.allow_bookmarks && options.timeout.is_some());

@@ -92,11 +92,11 @@ impl Drop for Nosy {
 
 /// Runs on another thread, because it may deadlock.
 fn alone<F: Future<Output = ()> + 'static>(run: fn() -> F) {
-    let (tell, received) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run());
-        _ = tell.send(());
+        _ = sender.send(());
     });
     let ended = received.recv_timeout(Duration::from_secs(30));
     assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "deadlock");

@@ -50,32 +50,32 @@ async fn dropped_channel_receives_no_more_events() {
 
 /// A handler that reports each call and returns when it is allowed to.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
-    let ((received, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
+    let ((received, calls), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
     let let_go = std::sync::Mutex::new(let_go);
     let handler = move |event: &ResourceEvent<Pod>| {
         received.send(shorthand(event)).unwrap();
         let_go.lock().unwrap().recv().expect("expected by the test");
     };
-    (informer.subscribe().handle_on_thread(handler).unwrap(), tells, lets)
+    (informer.subscribe().handle_on_thread(handler).unwrap(), calls, lets)
 }
 
 #[tokio::test]
 async fn handler_thread_may_block_without_delaying_others() {
     let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
-    let (mut guard, tells, lets) = blocking(&informer);
+    let (mut guard, calls, lets) = blocking(&informer);
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let mut received = vec![tells.recv().unwrap()];
+    let mut received = vec![calls.recv().unwrap()];
     assert!(!guard.has_synced(), "the first call is in progress");
     lets.send(()).unwrap();
-    received.push(tells.recv().unwrap());
+    received.push(calls.recv().unwrap());
     assert!(!guard.has_synced(), "the last call is in progress");
     lets.send(()).unwrap();
     assert!(guard.synced().await);
     received.sort();
     assert_eq!(received, ["A! a@1", "A! b@2"]);
     guard.remove().await;
-    assert!(tells.recv().is_err(), "the handler was dropped");
+    assert!(calls.recv().is_err(), "the handler was dropped");
 }
 
 #[tokio::test]
@@ -136,9 +136,9 @@ fn nothing_is_delivered_after_the_end() {
 /// Waits for a condition that is met soon or never.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
+    let began = std::time::Instant::now();
     while !check() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "timeout");
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "timeout");
         std::thread::yield_now();
     }
 }

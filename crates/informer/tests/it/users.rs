@@ -219,7 +219,7 @@ fn factory_starts_informers_without_its_lock() {
             self.1.lock().unwrap().extend(self.0.unsynced());
         }
     }
-    let (tell, received) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let handle = runtime.handle().clone();
@@ -235,7 +235,7 @@ fn factory_starts_informers_without_its_lock() {
             factory.informer(Scripted::new(answer, || Ok(silence())), InformerConfig::default());
         let _inside = handle.enter();
         factory.start();
-        tell.send(asked.lock().unwrap().clone())
+        sender.send(asked.lock().unwrap().clone())
     });
     let asked = received.recv_timeout(Duration::from_secs(30)).expect("deadlock");
     assert_eq!(asked, ["Pod"]);

@@ -94,14 +94,14 @@ fn streaming_list_older_than_known_is_rejected() {
 #[test]
 fn first_list_respects_not_older_than() {
     let mut rig = Rig::with(bound("42"));
-    assert_eq!(rig.asks(), "LIST rv=42 limit=0");
+    assert_eq!(rig.command_text(), "LIST rv=42 limit=0");
     assert_eq!(rig.list(&["a"], 41), "SLEEP 800");
     assert_eq!(went_back(&rig), Some(("41".into(), "42".into())));
     assert_eq!(rig.wake(), "LIST rv= limit=500");
     assert_eq!(rig.list(&["a"], 50), "WATCH rv=50");
 
     let mut streaming = Rig::with(ReflectorConfig { streaming_list: true, ..bound("42") });
-    assert_eq!(streaming.asks(), "WATCH rv=42 initial");
+    assert_eq!(streaming.command_text(), "WATCH rv=42 initial");
     streaming.open();
     assert_eq!(streaming.bookmark(41, true), "SLEEP 800");
 }
@@ -122,26 +122,26 @@ fn list_below_the_minimum_revision_is_retried() {
 fn restored_server_is_accepted_after_a_minute() {
     for streaming_list in [false, true] {
         let mut rig = Rig::with(ReflectorConfig { streaming_list, ..config() });
-        let tell = |rig: &mut Rig, revision: u64| match streaming_list {
+        let list_at = |rig: &mut Rig, revision: u64| match streaming_list {
             false => rig.list(&["a"], revision),
             true => {
                 rig.open();
                 rig.bookmark(revision, true)
             }
         };
-        tell(&mut rig, 100);
+        list_at(&mut rig, 100);
         if !streaming_list {
             rig.open();
         }
         rig.receive_error(expired());
         rig.wake();
         rig.outputs.clear();
-        tell(&mut rig, 40);
+        list_at(&mut rig, 40);
         let began = rig.now;
         for revision in 41.. {
             rig.wake();
             assert!(rig.outputs.is_empty(), "{:?}", rig.outputs);
-            tell(&mut rig, revision);
+            list_at(&mut rig, revision);
             if rig.now - began >= Duration::from_secs(60) {
                 break;
             }
@@ -158,7 +158,7 @@ fn restored_server_is_accepted_after_a_minute() {
         }
         rig.receive_error(expired());
         rig.wake();
-        tell(&mut rig, known - 1);
+        list_at(&mut rig, known - 1);
         assert!(went_back(&rig).is_some(), "the minute restarts");
     }
 }

@@ -81,7 +81,7 @@ impl Inner {
     }
 
     /// Records that a watch sends it as a change.
-    fn tell(&mut self, object: &RawObject) {
+    fn record(&mut self, object: &RawObject) {
         let Some((json, name, version)) = parts(object) else { return };
         let version = (name, version);
         let shapes = self.shapes.get(&version).map_or(&[][..], |shapes| shapes);
@@ -114,7 +114,7 @@ pub(crate) struct Reshaped<S, I> {
     shapes: Shapes,
     reshape: fn(&mut Inner, I) -> (I, Option<I>),
     /// Events that still have to be sent.
-    tell: fn(&mut Inner, &I, &mut bool),
+    record: fn(&mut Inner, &I, &mut bool),
     /// The items are changes and not part of a list.
     is_change: bool,
     echo: Option<I>,
@@ -136,7 +136,7 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I: Unpin> Stream for Reshape
                 end => return Poll::Ready(end),
             },
         };
-        (this.tell)(&mut this.shapes.0.lock().unwrap(), &item, &mut this.is_change);
+        (this.record)(&mut this.shapes.0.lock().unwrap(), &item, &mut this.is_change);
         Poll::Ready(Some(Ok(item)))
     }
 }
@@ -165,9 +165,9 @@ fn event(inner: &mut Inner, event: WatchEvent<RawObject>) -> (WatchEvent<RawObje
     }
 }
 
-fn tell(inner: &mut Inner, event: &WatchEvent<RawObject>, is_change: &mut bool) {
+fn record(inner: &mut Inner, event: &WatchEvent<RawObject>, is_change: &mut bool) {
     match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) if *is_change => inner.tell(object),
+        WatchEvent::Added(object) | WatchEvent::Modified(object) if *is_change => inner.record(object),
         WatchEvent::Bookmark(bookmark) => *is_change |= bookmark.initial_events_end,
         _ => {}
     }
@@ -189,12 +189,12 @@ impl ListWatch for Reshaping {
     async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
         let stream = ListWatch::list(&self.source, options).await?;
         let shapes = self.shapes.clone();
-        Ok(Reshaped { stream, shapes, reshape: part, tell: |_, _, _| {}, is_change: false, echo: None })
+        Ok(Reshaped { stream, shapes, reshape: part, record: |_, _, _| {}, is_change: false, echo: None })
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
         let stream = ListWatch::watch(&self.source, options).await?;
         let (shapes, is_change) = (self.shapes.clone(), !options.send_initial_events);
-        Ok(Reshaped { stream, shapes, reshape: event, tell, is_change, echo: None })
+        Ok(Reshaped { stream, shapes, reshape: event, record, is_change, echo: None })
     }
 }

@@ -50,7 +50,7 @@ impl Rig {
     }
 
     /// The last command: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
-    pub(crate) fn asks(&self) -> String {
+    pub(crate) fn command_text(&self) -> String {
         match &self.command {
             Command::List(options) => Call::List { options: options.clone() }.to_string(),
             Command::Watch(options) => Call::Watch { options: options.clone() }.to_string(),
@@ -68,7 +68,7 @@ impl Rig {
         self.outputs.extend(output.as_ref().map(describe));
         self.errors.extend(error.map(|error| error.to_string()));
         self.command = command;
-        self.asks()
+        self.command_text()
     }
 
     /// Answers a list with a single page.
