@@ -313,7 +313,7 @@ async fn truncated_response_is_a_lost_connection() {
     let server = Server::always(Reply::json(200, "{\"a\":").end(End::Cut)).await;
     let error = soon(server.client().get().send()).await.unwrap_err();
     assert!(matches!(&error, Error::Transport { .. }), "{error}");
-    assert!(error.to_string().contains("while reading the answer"), "{error}");
+    assert!(error.to_string().contains("while reading the response"), "{error}");
 }
 
 #[tokio::test]

@@ -106,8 +106,8 @@ async fn invalid_frame_ends_the_watch_with_an_error() {
 #[tokio::test]
 async fn error_message_is_not_repeated() {
     for (frame, what) in [
-        ("garbage ", "cannot be read"),
-        (r#"{"type":"ADDED","object":7}"#, "cannot be read"),
+        ("garbage ", "cannot read the response"),
+        (r#"{"type":"ADDED","object":7}"#, "cannot read the response"),
         (r#"{"type":"ADDED""#, "ended within a frame"),
     ] {
         let server = Server::always(Reply::watch(&[frame], End::Proper)).await;
