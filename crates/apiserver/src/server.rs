@@ -300,7 +300,7 @@ impl ApiServer {
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
-        // The seed differs from that of the UIDs, because clients see UIDs.
+        // The seed differs from the seed of the UIDs, because clients see UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
         None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }

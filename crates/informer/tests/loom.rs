@@ -1,4 +1,4 @@
-//! Commits of the store concurrent with reads, in every interleaving with a few preemptions, in the memory model of the
+//! Commits of the store beside reads, in every interleaving with a few preemptions, in the memory model of the
 //! language:
 //!
 //! ```text
