@@ -1,6 +1,6 @@
 //! `cargo xtask bench AREA`: compares our crates with their peers, in one run.
 //!
-//! An *area* ([`Area`]) is a list of *works* ([`Work`]), declared in one file ([`queue`], for example). Each side of a work is one program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]), declared in one file ([`queue`], for example). Each side of a workload is one program:
 //!
 //! * Ours are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`, or an example of another crate
 //!   ([`Program::Example`]).
@@ -24,7 +24,7 @@
 //! ([`Around::Cluster`], [`Around::Rest`]). If servers are compared, each side has its own, and `--processes ID,ID` names its processes
 //! ([`Around::Servers`]).
 //!
-//! The sides of a work run in turn (ours, peer, ours, peer, …), at least [`Work::runs`] times for published figures, so that a busy moment of
+//! The sides of a workload run in turn (ours, peer, ours, peer, …), at least [`Workload::runs`] times for published figures, so that a busy moment of
 //! the machine affects all sides. Each [`Measure`] makes one row of medians. The *ratio* says how many times better ours is than the best
 //! peer: 2.0 is half the cost, 0.5 is double the cost. If a peer's tool is missing (no `go`), or the peer does not build, its column stays
 //! empty and the output says why.
@@ -55,18 +55,18 @@ use crate::flags::Bench;
 /// All areas; each has its own file.
 const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA];
 
-/// A list of works that are measured in one run and shown in one table.
+/// A list of workloads that are measured in one run and shown in one table.
 pub(crate) struct Area {
     /// The name on the command line, of the folder of Go programs, and of the written pages.
     pub(crate) name: &'static str,
     /// A sentence above the table.
     pub(crate) about: &'static str,
-    /// The works, in the order of the table.
-    pub(crate) works: &'static [Work],
+    /// The workloads, in the order of the table.
+    pub(crate) workloads: &'static [Workload],
 }
 
 /// One task that all sides do.
-pub(crate) struct Work {
+pub(crate) struct Workload {
     /// The first column of the table; unique in its area.
     pub(crate) name: &'static str,
     /// Our variants. The first is the one that the name describes.
@@ -74,11 +74,11 @@ pub(crate) struct Work {
     /// The peers. May be empty.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs of each side for published figures: [`RUNS`], or less for long works.
+    /// The number of runs of each side for published figures: [`RUNS`], or less for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The environment of all sides of a work.
+/// The environment of all sides of a workload.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
@@ -86,7 +86,7 @@ pub(crate) enum Around {
     Quota(f64),
     /// A load server with this many pods, shared by all sides.
     Pods(usize),
-    /// A fresh embedded API server for the work.
+    /// A fresh embedded API server for the workload.
     Cluster,
     /// A fresh API server for each side and run: an embedded one for ours, a real one for the peer [`REAL`].
     Servers,
@@ -97,7 +97,7 @@ pub(crate) enum Around {
 /// The peer with our client programs and a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
-/// One way in which our side does a work.
+/// One way in which our side runs a workload.
 pub(crate) struct Variant {
     /// The difference from the first variant, whose name is empty.
     pub(crate) name: &'static str,
@@ -110,7 +110,7 @@ pub(crate) type Rows = &'static [Row];
 /// A row's measure and its goals. A row without a goal is for information.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
-/// A command that does a work once and prints its [`Sample`](sample::Sample).
+/// A command that runs a workload once and prints its [`Sample`](sample::Sample).
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) program: Program,
@@ -148,7 +148,7 @@ pub(crate) enum Measure {
     PeakBytes,
     /// Operations per second of wall time.
     OpsPerSecond,
-    /// The work's own figure with this unit. Larger is better if the unit ends with `/s`, and worse otherwise.
+    /// The workload's own figure with this unit. Larger is better if the unit ends with `/s`, and worse otherwise.
     Figure(&'static str),
 }
 
@@ -166,13 +166,13 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs of short works, whose figures scatter most.
+/// The number of runs of short workloads, whose figures scatter most.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.list {
         for area in AREAS {
-            println!("{:12} {} works: {}", area.name, area.works.len(), area.about);
+            println!("{:12} {} workloads: {}", area.name, area.workloads.len(), area.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -180,34 +180,39 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let Some(name) = &flags.area else { bail!("name an area, one of: {}", names()) };
     let area = AREAS.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; there are: {}", names()))?;
-    let runs = |work: &Work| flags.runs.unwrap_or(if flags.quick { 1 } else { work.runs });
+    let runs = |workload: &Workload| flags.runs.unwrap_or(if flags.quick { 1 } else { workload.runs });
     let keep = flags.docs || flags.json.is_some();
-    let works: Vec<&Work> =
-        area.works.iter().filter(|work| flags.only.as_ref().is_none_or(|only| work.name.contains(only))).collect();
-    if works.is_empty() {
-        bail!("area {name:?} has no such work; its works are: {}", {
-            area.works.iter().map(|work| work.name).collect::<Vec<_>>().join(", ")
+    let workloads: Vec<&Workload> = area
+        .workloads
+        .iter()
+        .filter(|workload| flags.only.as_ref().is_none_or(|only| workload.name.contains(only)))
+        .collect();
+    if workloads.is_empty() {
+        bail!("area {name:?} has no such workload; its workloads are: {}", {
+            area.workloads.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
         });
     }
-    let too_few = works.iter().find(|work| runs(work) == 0 || keep && (flags.quick || runs(work) < work.runs));
-    if let Some(Work { name, runs, .. }) = too_few {
+    let too_few = workloads
+        .iter()
+        .find(|workload| runs(workload) == 0 || keep && (flags.quick || runs(workload) < workload.runs));
+    if let Some(Workload { name, runs, .. }) = too_few {
         bail!("--json and --docs need the full size: {name:?} needs at least {runs} runs");
     }
     if flags.docs && flags.only.is_some() {
-        bail!("--docs needs all works of an area; --only would drop the others from the page");
+        bail!("--docs needs all workloads of an area; --only would drop the others from the page");
     }
     let commit = conditions::commit(sh)?;
     if flags.docs && commit.changed {
         bail!("--docs needs a clean tree: commit the changes first");
     }
 
-    let built = build::build(sh, area, &works)?;
+    let built = build::build(sh, area, &workloads)?;
     let conditions = conditions::Conditions::now(sh, &commit);
     println!("{conditions}");
     if flags.docs && conditions.others_are_at_work() {
         bail!("--docs needs an idle machine");
     }
-    let rows = sample::measure(sh, area, &works, &built, flags.quick, runs, &conditions)?;
+    let rows = sample::measure(sh, area, &workloads, &built, flags.quick, runs, &conditions)?;
     print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows).unwrap_or_default());
     for (peer, why) in &built.missing {
         println!("column {peer} is empty: {why}");

@@ -78,9 +78,9 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     for step in STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name)) {
         print!("{:12} ", step.name);
         std::io::stdout().flush()?;
-        let begun = Instant::now();
+        let began = Instant::now();
         let outcome = (step.run)(sh);
-        let took = begun.elapsed().as_secs_f64();
+        let took = began.elapsed().as_secs_f64();
         match outcome {
             Ok(done) => {
                 println!("ok     {took:6.1} s  {}", done.note);

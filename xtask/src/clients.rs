@@ -159,9 +159,9 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("delete namespace kubectl --timeout=60s".into(), "deleted"),
     ] {
         let words = arguments.split(' ');
-        let told = cmd!(sh, "kubectl --cache-dir={work} {words...}").quiet().read()?;
-        let is_as_said = if says == NOTHING { told.is_empty() } else { told.contains(says) };
-        ensure!(is_as_said, "`kubectl {arguments}` says {told:?}");
+        let output = cmd!(sh, "kubectl --cache-dir={work} {words...}").quiet().read()?;
+        let is_as_said = if says == NOTHING { output.is_empty() } else { output.contains(says) };
+        ensure!(is_as_said, "`kubectl {arguments}` printed {output:?}");
     }
     Ok(())
 }

@@ -19,11 +19,11 @@ xflags::xflags! {
             optional --json file: PathBuf
             /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Needs a clean tree.
             optional --docs
-            /// Run only the works whose name contains this text.
+            /// Run only the workloads whose name contains this text.
             optional --only name: String
             /// The number of runs of each side; 9 by default.
             optional --runs n: usize
-            /// Run each side once on a small part of each work, as a smoke test.
+            /// Run each side once on a small part of each workload, as a smoke test.
             optional --quick
         }
 

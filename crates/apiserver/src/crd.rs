@@ -33,14 +33,14 @@ use pintle_json::Json;
 
 pub(crate) use custom_resource::{kinds, stored_kind};
 pub(crate) use definition::CLEANUP;
-pub(crate) use naming::{Taken, has_its_names, settle};
+pub(crate) use naming::{Taken, has_accepted_names, settle};
 
 use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;
 use crate::store::Order;
 
 /// Adds the strategy of definitions to the built-in kinds.
-pub(crate) fn ruled(builtin: Kinds) -> Kinds {
+pub(crate) fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 

@@ -45,7 +45,7 @@ mod networking;
 pub(crate) mod object_meta;
 mod pem;
 mod pod_disruption_budget;
-pub(crate) mod posting;
+pub(crate) mod post_handler;
 mod priority_class;
 mod rbac;
 mod request_target;

@@ -33,7 +33,7 @@
 //! | accept | each connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
 //! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, `request/`, `auth/` |
 //! | faults | a rule may delay the request or answer it | `faults/` |
-//! | route | the path selects the `Kind`, the method selects the verb; the kind handles a POST that stores nothing | `http/resource.rs`, `kinds/posting.rs` |
+//! | route | the path selects the `Kind`, the method selects the verb; the kind handles a POST that stores nothing | `http/resource.rs`, `kinds/post_handler.rs` |
 //! | negotiate | JSON, YAML or protobuf; the object, its metadata, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the kind's types; from here on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
 //! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |

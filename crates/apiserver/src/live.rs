@@ -27,7 +27,7 @@ pub(crate) use upstream::{Refusal, Upstream};
 
 use crate::crd::DEFINITIONS;
 use crate::http::{Deadline, Incoming, ResponseBody, Socket};
-use crate::kinds::posting::Posting;
+use crate::kinds::post_handler::PostHandler;
 use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
 use crate::object::metadata;
 use crate::registry::Registry;
@@ -163,7 +163,8 @@ impl Live {
             return Err(Refusal::unknown(&path.full_resource()));
         }
         let is_computed = subresource == Subresource::Log || kind.strategy.computed_objects().is_some();
-        let is_question = path.name.is_empty() && kind.strategy.posting(subresource).is_some_and(Posting::is_question);
+        let is_question =
+            path.name.is_empty() && kind.strategy.post_handler(subresource).is_some_and(PostHandler::is_question);
         if reads && is_computed {
             return Ok(Route::Upstream(timeout_scope(&path, uri)));
         }

@@ -42,7 +42,7 @@ pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
 }
 
 /// Restores a member of `old` in `new`. Removes it if `old` has none.
-pub(crate) fn put_back(new: &mut Json, old: &Json, key: &str) {
+pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
         None => new.unset(key),
@@ -50,7 +50,7 @@ pub(crate) fn put_back(new: &mut Json, old: &Json, key: &str) {
 }
 
 /// Restores everything of `old` except these members.
-pub(crate) fn put_back_all_but(new: &mut Json, old: &Json, members: &[&str]) {
+pub(crate) fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
     new.extend(old.iter().filter(|(key, _)| !members.contains(&key.as_str())).map(|(key, value)| (key, value.clone())));

@@ -114,7 +114,7 @@ impl Registry {
             documents: Arc::default(),
             offload_permits: OffloadPermits::new(),
             chain: admission_chain::chain(),
-            kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
+            kinds: RwLock::new(Arc::new(crd::with_definition_strategy(kinds))),
             changing_kinds: Mutex::default(),
             random: Mutex::new(random),
             config,
@@ -185,7 +185,7 @@ pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> 
 #[cfg(test)]
 assert_no_debug!(Served, Written, Deleted, object_write::Write<'static>, pipeline::Complete, crate::store::Charge);
 #[cfg(test)]
-assert_no_debug!(admission_plugin::AdmissionRequest<'static>, kinds::posting::Question);
+assert_no_debug!(admission_plugin::AdmissionRequest<'static>, kinds::post_handler::Question);
 
 #[cfg(test)]
 mod tests {

@@ -279,7 +279,7 @@ impl Watcher {
                 return Some(Err(Cut::Fault));
             }
             if self.fault == Some(WatchFault::SilentAfter(0)) {
-                return self.fall_silent().await;
+                return self.stay_silent().await;
             }
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
@@ -347,7 +347,7 @@ impl Watcher {
     }
 
     /// Sends nothing until the client disconnects or the resource ends.
-    async fn fall_silent(&mut self) -> Option<Result<Frame, Cut>> {
+    async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
                 Ok(_) => {}

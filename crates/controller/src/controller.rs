@@ -242,7 +242,7 @@ impl fmt::Debug for Controller {
 
 impl Inner {
     /// Waits until the tasks of earlier runs have ended.
-    async fn previous_runs_ended(&self) -> Result<(), ControllerError> {
+    async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {
         let Some(limit) = self.config.cache_sync_timeout else {
             self.tasks.wait().await;
             return Ok(());

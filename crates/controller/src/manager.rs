@@ -228,8 +228,8 @@ impl Manager {
                     }
                     () = &mut over => {
                         // Keep the lease, because calls may still run under it.
-                        ending.add_left(team.running());
-                        ending.add_left(has_election.then(|| election::NAME.into()));
+                        ending.add_leftovers(team.running());
+                        ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
                     // A failed service stops everything else, in order. A service that returned is done.
@@ -256,8 +256,8 @@ impl Manager {
             () = stop.timed_out() => {
                 let late = informers.iter().filter(|factory| factory.shutdown().now_or_never().is_none()).count();
                 let left: Vec<_> = services.left().collect();
-                ending.add_left((left.is_empty() && late > 0).then(|| "the informers".into()));
-                ending.add_left(left);
+                ending.add_leftovers((left.is_empty() && late > 0).then(|| "the informers".into()));
+                ending.add_leftovers(left);
             }
         }
         ending.result(config.graceful_shutdown_timeout)

@@ -178,7 +178,7 @@ impl Requests {
     }
 
     /// Makes the current run take no further keys.
-    pub(crate) fn wind_down(&self) {
+    pub(crate) fn stop_taking_keys(&self) {
         self.lock().is_closing = true;
     }
 

@@ -221,7 +221,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             if let Some(metrics) = &mut self.metrics {
                 metrics.queued(self.fifo.len());
             }
-            let begun = now();
+            let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
             // The choice of the last list in the batch.
             let choice = self.choice.load(Ordering::Acquire);
@@ -245,7 +245,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             };
             self.report(unindexed).await;
             if let Some(metrics) = &mut self.metrics {
-                metrics.processed(begun);
+                metrics.processed(began);
             }
         }
     }

@@ -185,7 +185,7 @@ impl<T: Object> Subscription<T> {
         })?;
         let dismiss = Box::new(move || {
             if let Some(queue) = queue.upgrade() {
-                queue.hang_up();
+                queue.disconnect();
             }
             // The channel has space for the only message that matters.
             let _ = dismissal.try_send(());

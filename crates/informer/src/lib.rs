@@ -65,7 +65,7 @@
 //!   namespaces](SharedInformer::of_namespaces), this holds for each namespace.
 //! - An event that is older than the cached state is ignored.
 //! - Readers and writers block each other only while one record is changed or a few records are read. The cost of a [`Snapshot`] does
-//!   not depend on the number of objects, and its content is from one moment. A [`View`] is from one moment of several caches.
+//!   not depend on the number of objects, and its content is from one moment. A [`View`] shows several caches at one moment.
 //!
 //! Events:
 //!

@@ -205,7 +205,7 @@ impl Pulled {
             pulled(&STORE_RESOURCE_VERSION, Box::new(move || last_digits(&versions.cache.resource_version()) as f64)),
             pulled(&PENDING, Box::new(move || pending.pending() as f64)),
             pulled(&UNDECODABLE, Box::new(move || undecodable.cache.undecodable_len() as f64)),
-            pulled(&DEGRADED, Box::new(move || seconds_of_trouble(&trouble.state()))),
+            pulled(&DEGRADED, Box::new(move || degraded_seconds(&trouble.state()))),
             pulled(&SYNCED, Box::new(move || f64::from(u8::from(state.state().is_synced())))),
         ];
         Self { _pulled }
@@ -233,7 +233,7 @@ fn observe(histogram: &dyn Histogram, begun: Instant, now: Instant) {
     histogram.observe(now.saturating_duration_since(begun).as_secs_f64());
 }
 
-fn seconds_of_trouble(state: &InformerState) -> f64 {
+fn degraded_seconds(state: &InformerState) -> f64 {
     match state {
         InformerState::Degraded { since, .. } => now().saturating_duration_since(*since).as_secs_f64(),
         _ => 0.0,

@@ -145,7 +145,8 @@ impl<T: Object> Publisher<T> {
                 (written, cache.forget(&revision.newest))
             });
             let changes = gone.into_iter().zip(written);
-            let changes = changes.filter_map(|(key, written)| Some((key, self.gone_unseen(written.before?)))).collect();
+            let changes =
+                changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
         // Only now: a task that waits for the change must find no object of removed namespaces.
@@ -239,7 +240,7 @@ impl<T: Object> Publisher<T> {
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
-            let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.gone_unseen(object)));
+            let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.unobserved_deletion(object)));
             // Unchanged objects of a list are not delivered.
             let is_change = |(_, old, new): &(_, Option<CatchDrop<T>>, CatchDrop<T>)| {
                 old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new))
@@ -332,7 +333,7 @@ impl<T: Object> Publisher<T> {
             (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
                 Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
             }
-            (_, Some(known)) => Some(self.gone_unseen(known)),
+            (_, Some(known)) => Some(self.unobserved_deletion(known)),
         }
     }
 
@@ -345,7 +346,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn gone_unseen(&self, known: CatchDrop<T>) -> Notification<T> {
+    fn unobserved_deletion(&self, known: CatchDrop<T>) -> Notification<T> {
         let known = self.seen(known);
         Notification::Deleted { last: known.clone(), known, final_state_known: false }
     }
@@ -383,8 +384,8 @@ impl<T: Object> Publisher<T> {
 
     /// Must be called under the lock of the audience, so that no write comes in between.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
-        let begun = queue.begin(Walk::of(self.cache.snapshot()));
-        (begun, self.has_synced().then(|| queue.upstream_synced()))
+        let started = queue.begin(Walk::of(self.cache.snapshot()));
+        (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
     /// Whether the cache has held the whole resource at least once.

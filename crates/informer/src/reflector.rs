@@ -22,9 +22,9 @@ use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long, and how often in that time, a server has to return an older state until the reflector accepts it.
-const INSISTS_FOR: Duration = Duration::from_secs(60);
-const INSISTS: u32 = 3;
+/// For how long, and how often in that time, a server must return an older state before the reflector accepts it.
+const RESTORE_PERIOD: Duration = Duration::from_secs(60);
+const RESTORE_ANSWERS: u32 = 3;
 
 /// Follows one resource: lists it, watches it from there on, and lists again if the server no longer has its revision.
 ///
@@ -385,7 +385,7 @@ impl<T: Object> Reflector<T> {
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
         // A server can only go back behind a revision that it returned itself.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
-        if is_its_own && times >= INSISTS && now.saturating_duration_since(since) >= INSISTS_FOR {
+        if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;
             return None;
         }

@@ -22,7 +22,7 @@ use crate::namespaces::{Followed, Place};
 use crate::on_error::ErrorHandlers;
 use crate::publisher::Publisher;
 use crate::selection::{Selection, Selectors};
-use crate::subscription::{Queue, at_least_the_shortest};
+use crate::subscription::{Queue, clamp_period};
 use crate::user::User;
 use crate::{
     AddIndexError, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription, NotSynced,
@@ -225,7 +225,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {
-        let resync = self.resync.map(at_least_the_shortest);
+        let resync = self.resync.map(clamp_period);
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 

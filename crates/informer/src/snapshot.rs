@@ -163,7 +163,7 @@ impl<T> Snapshot<T> {
     ///
     /// Panics if `since` is a snapshot of another cache.
     pub fn diff(&self, since: &Self) -> Vec<Difference<T>> {
-        assert!(self.pin.is_of_the_store_of(&since.pin), "snapshots of two caches cannot be compared");
+        assert!(self.pin.is_of_same_store(&since.pin), "snapshots of two caches cannot be compared");
         let differences = self.pin.differences(&since.pin).into_iter();
         let mut differences: Vec<_> = differences.map(difference).collect();
         differences.sort_unstable_by(|one, other| one.key.cmp(&other.key));
@@ -222,7 +222,7 @@ impl<T> Iterator for Iter<T> {
 
     fn next(&mut self) -> Option<Arc<T>> {
         let next = self.objects.next(|_, object| Some(object.clone()));
-        drop(self.objects.take_spent());
+        drop(self.objects.take_read_pages());
         next.map(CatchDrop::into_arc)
     }
 }

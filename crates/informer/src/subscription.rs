@@ -134,7 +134,7 @@ impl<T: Object> Subscription<T> {
     /// A resync sends no request to the server. `None` disables resyncs. Periods below one second are raised to one
     /// second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
-        self.queue.set_resync(period.map(at_least_the_shortest));
+        self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
     }
 
@@ -249,7 +249,7 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
 }
 
 /// Raises a resync period to at least a second.
-pub(crate) fn at_least_the_shortest(period: Duration) -> Duration {
+pub(crate) fn clamp_period(period: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_secs(1);
     period.max(SHORTEST)
 }

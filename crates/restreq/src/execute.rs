@@ -23,7 +23,7 @@ use crate::metrics::Timer;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
-use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Shown, in_one_line};
+use crate::transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, ResponseBody, in_one_line};
 use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
 /// How to treat the response.
@@ -369,7 +369,7 @@ impl Request {
                 None => self.client.credentials().login().await.map_err(unavailable)?,
             };
             if login.run > 0 {
-                let shown = Shown { run: login.run, pair: login.pair.as_deref() };
+                let shown = PluginCertificate { run: login.run, pair: login.pair.as_deref() };
                 let shown = self.client.transport().show(shown).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }

@@ -69,7 +69,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     /// error if there is none.
     pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
-        let _standing = (is_own && is_clock_paused()).then(stand);
+        let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
         let is_over = reading.over().await;
         if !is_over && is_own {
             tracing::warn!("{} cannot be read within {TIMEOUT:?}; the previous content stays in use", self.what);
@@ -121,7 +121,7 @@ fn is_clock_paused() -> bool {
 /// Keeps a paused clock from advancing while the guard exists. Without it, all deadlines would pass during a file read,
 /// because tokio does not see our thread. A runtime's shutdown waits for the thread that holds the clock, but drops the
 /// task first that the thread waits for.
-fn stand() -> oneshot::Sender<()> {
+fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
     let (guard, dropped) = oneshot::channel();

@@ -50,7 +50,7 @@ pub struct RestMapper {
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// Held during a fetch. A lookup that hits the cache does not take it.
-    asking: tokio::sync::Mutex<()>,
+    fetch_lock: tokio::sync::Mutex<()>,
 }
 
 /// A resource and its discovery information.
@@ -128,7 +128,7 @@ impl RestMapper {
             turns: AtomicU64::new(1),
             forgotten: AtomicU64::new(0),
             known: Mutex::new(None),
-            asking: tokio::sync::Mutex::new(()),
+            fetch_lock: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -211,7 +211,7 @@ impl RestMapper {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
-        let _asking = self.asking.lock().await;
+        let _fetching = self.fetch_lock.lock().await;
         // Another lookup may have fetched it meanwhile, late enough for this one.
         if let Some(known) = self.last(after) {
             return Ok(known);

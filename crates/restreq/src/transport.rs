@@ -28,7 +28,7 @@ use self::proxy::Proxy;
 use self::tls::TlsSource;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::tls::pem_faults;
-pub(crate) use self::tls::{CA, ClientPair, Shown, pem};
+pub(crate) use self::tls::{CA, ClientPair, PluginCertificate, pem};
 use crate::Http2Config;
 use crate::base::Base;
 use crate::error::ConfigError;
@@ -223,7 +223,7 @@ impl Transport {
 
     /// Uses a credential plugin's certificate, or the configured one again, for new connections. Ignored if a later run
     /// of the plugin has already set it.
-    pub(crate) async fn show(&self, shown: Shown<'_>) -> Result<(), ConfigError> {
+    pub(crate) async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,
             None => Ok(()),

@@ -151,7 +151,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
         return Ok(());
     }
     let same_kind = kind_or == expected.schema.kind();
-    if same_kind && (Schema::knows(version_or, kind_or) || once_served(version_or)) {
+    if same_kind && (Schema::knows(version_or, kind_or) || is_no_longer_served(version_or)) {
         return Err(other_version(version_or, expected.api_version));
     }
     if Schema::knows(version_or, kind_or) {
@@ -175,7 +175,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// Whether a version is no longer served, but its types are still registered.
-fn once_served(version: &str) -> bool {
+fn is_no_longer_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
         "apps/v1beta2",

@@ -53,11 +53,11 @@ impl<'r> StructFields<'r> {
         let is_repeated = self.is_repeated || self.seen & bit != 0;
         self.seen |= bit;
         let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
-        let outlasts_null =
-            !field.pointer && earlier.as_deref().is_some_and(|earlier| outlasts_null(&field.of, earlier));
+        let survives_null =
+            !field.pointer && earlier.as_deref().is_some_and(|earlier| survives_null(&field.of, earlier));
         let value = Typed { reader: self.reader, of: &field.of, at: Some(&at), earlier };
         match members.next_value_seed(Seed(value))? {
-            None if outlasts_null => (),
+            None if survives_null => (),
             None if field.pointer => self.put(field, Json::Null, is_repeated),
             None => self.put(field, zero(&field.of), is_repeated),
             Some(value) => self.put(field, value, is_repeated),
@@ -103,7 +103,7 @@ fn bit(place: usize) -> u128 {
 }
 
 /// Whether Go keeps an earlier value if a null follows. Null clears lists, maps and most types with their own unmarshaler.
-pub(super) fn outlasts_null(of: &Type, earlier: &Json) -> bool {
+pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
         Type::Scalar(Scalar::IntOrString) => earlier.is_number(),

@@ -7,7 +7,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::Schema;
 use super::decoded::BodyError;
-use super::fields::{StructFields, outlasts_null, zero};
+use super::fields::{StructFields, survives_null, zero};
 use super::finding::{FieldPath, PathStep, StrictFinding, note};
 use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
@@ -213,10 +213,10 @@ impl<'r> Typed<'r> {
                 earlier.extend(cut_off.pop());
             }
             let place = FieldPath { parent: self.at, step: PathStep::Item(at) };
-            let outlasts_null = earlier.get(at).is_some_and(|item| outlasts_null(of, item));
+            let survives_null = earlier.get(at).is_some_and(|item| survives_null(of, item));
             let item = Seed(Typed { reader: self.reader, of, at: Some(&place), earlier: earlier.get_mut(at) });
             match items.next_element_seed(item)? {
-                Some(None) if outlasts_null => list.extend(earlier.get_mut(at).map(std::mem::take)),
+                Some(None) if survives_null => list.extend(earlier.get_mut(at).map(std::mem::take)),
                 Some(item) => list.push(item.unwrap_or_else(|| zero(of))),
                 None => break,
             }

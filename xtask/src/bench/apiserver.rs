@@ -2,7 +2,7 @@
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::{Figure, OpsPerSecond};
-use super::{Area, Around, Program, REAL, Rows, Run, Variant, Work};
+use super::{Area, Around, Program, REAL, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "apiserver",
@@ -10,8 +10,8 @@ pub(crate) const AREA: Area = Area {
             program, share the processors with it, and are started anew for each run; both speak TLS, but in `start`. What a server has is what is resident of \
             its processes, etcd's included. client-go's load is of 16 workers: creates, GETs, LISTs of 5,000 and 100 watchers who hear 500 \
             changes each; our own client has 64 requests at a time on HTTP/2",
-    works: &[
-        Work {
+    workloads: &[
+        Workload {
             name: "client-go's load",
             ours: &[ours(
                 LOAD,
@@ -28,7 +28,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Servers,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "client-go's load in protobuf",
             ours: &[ours(
                 Run { program: Program::Go("apiserver"), args: &["load-protobuf"] },
@@ -45,7 +45,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Servers,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "start",
             ours: &[ours(
                 rust(&["start"]),
@@ -58,35 +58,35 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "our own client, HTTP/2: writes",
             ours: &[ours(rust(&["writes"]), &[(OpsPerSecond, &[AtLeast(20_000.0)])])],
             peers: &[(REAL, rust(&["writes"]))],
             around: Around::Servers,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "our own client, HTTP/2: reads",
             ours: &[ours(rust(&["reads"]), &[(OpsPerSecond, &[AtLeast(50_000.0)])])],
             peers: &[(REAL, rust(&["reads"]))],
             around: Around::Servers,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "in process: writes",
             ours: &[ours(rust(&["in-process-writes"]), &[(OpsPerSecond, &[])])],
             peers: &[],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "in process: reads",
             ours: &[ours(rust(&["in-process-reads"]), &[(OpsPerSecond, &[])])],
             peers: &[],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "100 k pods of 7.9 KB",
             ours: &[ours(
                 rust(&["many-pods"]),
@@ -104,7 +104,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Servers,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "10 k pods of 7.9 KB",
             ours: &[ours(
                 rust(&["pods"]),
@@ -122,7 +122,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Servers,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "1,000 watchers of 1,000 changes",
             ours: &[ours(
                 rust(&["watchers"]),
@@ -138,7 +138,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Servers,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "writes beside idle watchers of other namespaces",
             ours: &[ours(
                 rust(&["idle"]),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
-use super::{Area, Around, Program, REAL, Work};
+use super::{Area, Around, Program, REAL, Workload};
 use crate::real;
 
 /// The built programs, and the peers without a program.
@@ -30,17 +30,17 @@ impl Built {
     }
 }
 
-pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
+pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow::Result<Built> {
     println!("building our side");
     let cargo = crate::cargo();
-    let bins = binaries(works);
+    let bins = binaries(workloads);
     if !bins.is_empty() {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench {bins...}")
             .quiet()
             .run()?;
     }
     // Built separately: the code that they share with tests enables features that other programs must not have.
-    for (package, name) in examples(works) {
+    for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
             .run()?;
@@ -48,7 +48,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     let target = crate::target_dir(sh)?;
     let mut missing = BTreeMap::new();
     let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
-        let peers = works.iter().flat_map(|work| work.peers).filter(|(_, run)| is_one(run.program));
+        let peers = workloads.iter().flat_map(|workload| workload.peers).filter(|(_, run)| is_one(run.program));
         let peers: BTreeSet<&'static str> = peers.map(|(peer, _)| *peer).collect();
         if peers.is_empty() {
             return None;
@@ -61,7 +61,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     let bench = target.join("bench");
     let go = peers(|program| matches!(program, Program::Go(_)), &|| build_go(sh, area, &bench.join(area.name)));
     let kube = peers(|program| matches!(program, Program::Kube(_)), &|| build_kube(sh, &bench.join("kube")));
-    if works.iter().any(|work| matches!(work.around, Around::Servers))
+    if workloads.iter().any(|workload| matches!(workload.around, Around::Servers))
         && let Err(why) = real::program("etcd").and_then(|_| real::program("kube-apiserver"))
     {
         println!("{REAL}: skipped: {why:#}");
@@ -71,14 +71,14 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
 }
 
 /// Returns cargo's arguments. They name only this area's programs, because linking each takes a minute.
-fn binaries(works: &[&Work]) -> Vec<String> {
-    let around = works.iter().filter_map(|work| match work.around {
+fn binaries(workloads: &[&Workload]) -> Vec<String> {
+    let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
         Around::Cluster | Around::Servers => Some("api_server"),
         Around::Rest => Some("rest_server"),
         Around::Nothing | Around::Quota(_) => None,
     });
-    let ours = programs(works).filter_map(|program| match program {
+    let ours = programs(workloads).filter_map(|program| match program {
         Program::Rust(name) => Some(name),
         _ => None,
     });
@@ -87,20 +87,20 @@ fn binaries(works: &[&Work]) -> Vec<String> {
 }
 
 /// Returns the examples' packages and names.
-fn examples(works: &[&Work]) -> BTreeSet<(&'static str, &'static str)> {
-    let examples = programs(works).filter_map(|program| match program {
+fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
+    let examples = programs(workloads).filter_map(|program| match program {
         Program::Example(package, name) => Some((package, name)),
         _ => None,
     });
     examples.collect()
 }
 
-fn programs(works: &[&Work]) -> impl Iterator<Item = Program> {
-    let runs = |work: &&Work| {
-        let ours = work.ours.iter().map(|ours| ours.run);
-        ours.chain(work.peers.iter().map(|(_, run)| *run)).map(|run| run.program).collect::<Vec<_>>()
+fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
+    let runs = |workload: &&Workload| {
+        let ours = workload.ours.iter().map(|ours| ours.run);
+        ours.chain(workload.peers.iter().map(|(_, run)| *run)).map(|run| run.program).collect::<Vec<_>>()
     };
-    works.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
+    workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
 /// The release profile of a user who wants speed. Go has no such choice.

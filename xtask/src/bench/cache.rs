@@ -2,7 +2,7 @@
 
 use super::Goal::{AtLeast, AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, Figure, PeakBytes, WallPerOp};
-use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Work};
+use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "cache",
@@ -10,8 +10,8 @@ pub(crate) const AREA: Area = Area {
             over plain HTTP, and each shares the processors with it. A stripped pod is one without managedFields and annotations. CPU is \
             counted to the end of all that the calls bring about. Peak bytes are what is resident beyond the start. Handlers are told each event, on all sides. Allocations \
             and what is live are counted by runs of their own, since counting takes time in Rust",
-    works: &[
-        Work {
+    workloads: &[
+        Workload {
             name: "100 k pods whole: first list",
             ours: &[informer(
                 "",
@@ -22,14 +22,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "100 k pods whole: first list as a stream",
             ours: &[informer("", &["sync-streaming"], SYNC)],
             peers: &[client_go(&["sync-streaming"]), kube_rs(&["sync-streaming"])],
             around: Around::Pods(100_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "100 k pods stripped: first list",
             ours: &[informer(
                 "",
@@ -40,7 +40,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "20 k pods whole: first list",
             ours: &[
                 informer("", &["sync"], &[(SYNCED, &[over_go(5.0), over_kube(2.5)]), (Cpu, &[]), (PeakBytes, &[])]),
@@ -51,7 +51,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(20_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "100 k pods whole: list anew, 1 % changed",
             ours: &[informer(
                 "",
@@ -67,7 +67,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "200 k updates of 20 k pods whole",
             ours: &[
                 informer(
@@ -77,7 +77,7 @@ pub(crate) const AREA: Area = Area {
                         (Figure("events/s"), &[over_go(8.0), over_kube(3.0)]),
                         (CpuPerOp, &[AtMost(25_000.0)]),
                         (PeakBytes, &[]),
-                        TOLD,
+                        DELIVERED,
                     ],
                 ),
                 informer(BY_DEFAULT, &["events-default"], EVENTS),
@@ -87,7 +87,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(20_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "200 k updates of 20 k pods stripped",
             ours: &[informer(
                 "",
@@ -96,36 +96,36 @@ pub(crate) const AREA: Area = Area {
                     (Figure("events/s"), &[over_go(8.0), over_kube(3.0)]),
                     (CpuPerOp, &[AtMost(15_000.0)]),
                     (PeakBytes, &[]),
-                    TOLD,
+                    DELIVERED,
                 ],
             )],
             peers: &[client_go(&["events-stripped"]), kube_rs(&["events-stripped"])],
             around: Around::Pods(20_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "200 k updates of 20 k pods whole to 8 handlers",
             ours: &[informer(
                 "",
                 &["events-8"],
-                &[(TIMES, &[AtMost(1.3)]), TOLD, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+                &[(TIMES, &[AtMost(1.3)]), DELIVERED, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
             )],
             peers: &[client_go(&["events-8"]), kube_rs(&["events-8"])],
             around: Around::Pods(20_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "200 k updates of 20 k pods whole to 64 handlers",
             ours: &[informer(
                 "",
                 &["events-64"],
-                &[(TIMES, &[AtMost(2.5)]), TOLD, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+                &[(TIMES, &[AtMost(2.5)]), DELIVERED, (Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
             )],
             peers: &[client_go(&["events-64"]), kube_rs(&["events-64"])],
             around: Around::Pods(20_000),
             runs: 1,
         },
-        Work {
+        Workload {
             name: "100 k pods held",
             ours: &[counted("", &["held"], HELD)],
             peers: &[client_go(&["held"]), ("kube-rs", Run { program: Program::Kube("counted"), args: &["held"] })],
@@ -133,7 +133,7 @@ pub(crate) const AREA: Area = Area {
             runs: 1,
         },
         // The peers have no such variants, so they do not run again.
-        Work {
+        Workload {
             name: "100 k pods held, less than whole",
             ours: &[
                 counted(BY_DEFAULT, &["held-default"], &[(RESIDENT, &[AtMost(2.8e9)]), PEAK, LIVE, ALLOCATIONS, CPU]),
@@ -144,14 +144,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "100 k pods held compressed: each got by its key and read once, at random",
             ours: &[informer("", &["read-compact"], &[(WallPerOp, &[AtMost(40_000.0)]), (CpuPerOp, &[])])],
             peers: &[],
             around: Around::Pods(100_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "one who subscribes at 100 k",
             ours: &[informer(
                 "",
@@ -162,7 +162,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(100_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "20 k pods whole: first list in a runtime of one thread, to a handler",
             ours: &[informer(
                 "",
@@ -173,21 +173,21 @@ pub(crate) const AREA: Area = Area {
             around: Around::Pods(20_000),
             runs: 5,
         },
-        Work {
+        Workload {
             name: "1 M objects into the in-order queue, then out",
             ours: &[fifo(&["fifo"], &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["fifo"])],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "1 M objects in and out of the in-order queue, one by one",
             ours: &[fifo(&["fifo-cycle"], COST)],
             peers: &[client_go(&["fifo-cycle"])],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "1 M objects into the delta queue, then out",
             ours: &[fifo(
                 &["delta-fifo"],
@@ -197,56 +197,56 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "1 M objects in and out of the delta queue, one by one",
             ours: &[fifo(&["delta-fifo-cycle"], COST)],
             peers: &[client_go(&["delta-fifo-cycle"])],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "1 M objects through the batched queue into an informer's store",
             ours: &[fifo(&["fifo-store"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["fifo-store"])],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "1 M updates through the batched queue into an informer's store",
             ours: &[fifo(&["fifo-store-update"], COST)],
             peers: &[client_go(&["fifo-store-update"])],
             around: Around::Nothing,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "store: 100 k objects put in, two indexes",
             ours: &[store("", &["store-add"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["store-add"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: one of 100 k by its key, at random",
             ours: &[store("", &["store-get"], &[(WallPerOp, &[Times(1.2)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["store-get"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: one of 100 k by its key, at random, and read",
             ours: &[store("", &["store-get-read"], COST)],
             peers: &[client_go(&["store-get-read"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: 100 of 100 k by an index",
             ours: &[store("", &["store-by-index"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["store-by-index"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: all 100 k as a list",
             ours: &[
                 store("", &["store-list"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[])]),
@@ -257,21 +257,21 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: an update in random order, same node",
             ours: &[store("", &["store-update-same"], COST)],
             peers: &[client_go(&["store-update-same"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: an update in random order, another node",
             ours: &[store("", &["store-update-node"], COST)],
             peers: &[client_go(&["store-update-node"])],
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: 2 readers and 1 writer",
             ours: &[store(
                 "",
@@ -282,7 +282,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: writes beside one who reads snapshots of 100 k",
             ours: &[store(
                 "",
@@ -298,7 +298,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "store: a snapshot of 100 k taken",
             ours: &[store("", &["store-snapshot"], COST)],
             peers: &[],
@@ -322,10 +322,10 @@ const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
 /// The share of events that the slowest handler received. 1 means that no event was merged.
-const TOLD: Row = (Figure("of the events told"), &[]);
+const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
-const EVENTS: Rows = &[(Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[]), TOLD];
+const EVENTS: Rows = &[(Figure("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[]), DELIVERED];
 const HELD: Rows = &[(RESIDENT, &[]), PEAK, LIVE, ALLOCATIONS, CPU];
 
 const fn over_go(times: f64) -> Goal {

@@ -2,20 +2,20 @@
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::Figure;
-use super::{Area, Around, Program, Rows, Run, Variant, Work};
+use super::{Area, Around, Program, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "election",
     about: "pintle-leaderelect beside client-go's leader election, both with its durations of 15, 10 and 2 s and with release, on one \
             embedded API server over TLS, and without Events. Each contender has a client of its own, as a process has; the hundred leases \
             of one process share one on both sides. Hand-overs are of several leases beside each other. A leader that dies is one whose \
-            requests end. Tasks are goroutines on their side; on ours, the one in which the work is done is not counted, nor are the two of \
+            requests end. Tasks are goroutines on their side; on ours, the one in which the workload is done is not counted, nor are the two of \
             each connection. The simulated fleets are those of the tests, four electors each on machines that are suspended, behind a \
             network that loses, delays and repeats; on client-go's side, they are a model of its elector, \
             without release, which counts as leading only while its machine is awake. Effects with a permit that slept with their \
             machine are no overlaps: no lock stops them, and a row of their own tells how many went on while another one led; the model has none",
-    works: &[
-        Work {
+    workloads: &[
+        Workload {
             name: "3 contenders: the leader stops",
             ours: &[
                 ours(
@@ -34,7 +34,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "3 contenders: the leader dies",
             ours: &[
                 ours(
@@ -50,7 +50,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "100 standbys",
             ours: &[
                 ours(&["standbys"], &[(Figure("requests a second"), &[AtMost(0.1)])]),
@@ -60,7 +60,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "100 leases led by one process",
             ours: &[ours(
                 &["many"],
@@ -75,7 +75,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "8 shards shared by 3 replicas and a 4th that comes",
             ours: &[ours(
                 &["shards"],
@@ -91,7 +91,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "10,000 simulated fleets through partitions and suspends",
             ours: &[Variant {
                 name: "",

@@ -1,4 +1,4 @@
-//! The server that a work's programs use.
+//! The server that a workload's programs use.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -35,7 +35,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
     for (row, bars) in rows.into_iter().zip(&groups) {
         let worst = bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
         let height = BAR * bars.len().max(1) as f64;
-        let (middle, label) = (y + height / 2.0 + 4.0, format!("{}, {}", row.work, row.unit));
+        let (middle, label) = (y + height / 2.0 + 4.0, format!("{}, {}", row.workload, row.unit));
         let _ =
             writeln!(body, r#"<text x="{}" y="{middle}" text-anchor="end">{}</text>"#, LABELS - 10.0, escape(&label));
         for (index, (side, value)) in bars.iter().enumerate() {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn missing_peers_have_no_bar_and_text_is_escaped() {
-        let area = Area { name: "queue", about: "a < b", works: &[] };
+        let area = Area { name: "queue", about: "a < b", workloads: &[] };
         let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), None)]);
         let goals = [Goal::Times(4.0)];
         let row = Row::new("queue", "add & get", Measure::WallPerOp, &goals, Some(10.0), peers.clone());

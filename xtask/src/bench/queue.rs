@@ -2,15 +2,15 @@
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes, WallPerOp};
-use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Work};
+use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
     about: "pintle-workqueue and pintle-ratelimit beside client-go, and beside controller-runtime's priority queue. Unless a row sets \
             it otherwise, ours are threads and keys `Arc<str>`, and no metrics; theirs are goroutines always. CPU is counted to the \
             end of all that the calls bring about. Memory is the peak of what is resident beyond the start, and no key's own is counted",
-    works: &[
-        Work {
+    workloads: &[
+        Workload {
             name: "1 M keys added, then drained by 1 worker",
             ours: &[
                 ours("", &["add-drain-1"], DRAIN),
@@ -22,14 +22,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys added, then drained by 8 workers",
             ours: &[ours("", &["add-drain-8"], DRAIN), ours(NEXT, &["add-drain-8", "--next"], COST)],
             peers: &[client_go(&["add-drain-8"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "8 producers, 8 workers, 100 k hot keys",
             ours: &[
                 ours(
@@ -46,7 +46,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "8 producers, 8 workers, 100 k hot keys, metrics",
             ours: &[
                 ours(
@@ -60,7 +60,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "one key of 1 M at a time: add, get, done",
             ours: &[
                 ours("", &["cycle"], CYCLE),
@@ -71,14 +71,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "one key of 1 M at a time, metrics: add, get, done",
             ours: &[ours("", &["cycle", "--metrics"], COST)],
             peers: &[client_go(&["cycle", "--metrics"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "always the same key: add, get, done",
             ours: &[
                 ours("", &["same"], CYCLE),
@@ -89,14 +89,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "100 keys: a new queue, add, get, done",
             ours: &[ours("", &["fresh"], &[(WallPerOp, &[]), (CpuPerOp, &[]), (AllocationsPerOp, &[])])],
             peers: &[client_go(&["fresh"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys added after 0 to 1 s, a worker waiting",
             ours: &[
                 ours(
@@ -117,7 +117,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys added rate-limited, a worker waiting",
             ours: &[
                 ours("", &["rate-limited"], RATE_LIMITED),
@@ -128,21 +128,21 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys added by the default limiter, until 100 are done",
             ours: &[ours("", &["rate-limited-default"], RATE_LIMITED)],
             peers: &[client_go(&["rate-limited-default"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "item limiter behind a lock, when and forget",
             ours: &[ours("", &["item-limiter"], &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["item-limiter"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "16 producers, 16 workers, 100 k hot keys",
             ours: &[
                 ours(
@@ -162,7 +162,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "counts() beside two threads that work without a pause",
             ours: &[ours(
                 "",
@@ -173,7 +173,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "16 producers, 16 workers, 54.4 k keys/s, half a CPU",
             ours: &[
                 ours("", &["hand-off-half"], THREADS_SHORT),
@@ -183,7 +183,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Quota(0.5),
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "16 producers, 16 workers, 22.4 k keys/s, a fifth of a CPU",
             ours: &[
                 ours("", &["hand-off-fifth"], THREADS_SHORT),
@@ -193,21 +193,21 @@ pub(crate) const AREA: Area = Area {
             around: Around::Quota(0.2),
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "8 workers, of which one adds 100 keys and computes for 5 ms",
             ours: &[ours("", &["busy-100"], COMPUTES), ours(TASKS, &["busy-100", "--tasks"], COMPUTES)],
             peers: &[client_go(&["busy-100"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "8 workers, of which one adds a key and computes for 5 ms",
             ours: &[ours("", &["busy-1"], COMPUTES), ours(TASKS, &["busy-1", "--tasks"], COMPUTES)],
             peers: &[client_go(&["busy-1"])],
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys due at once, then taken and done",
             ours: &[ours(
                 "",
@@ -222,7 +222,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys due at once, then counted",
             ours: &[ours(
                 "",
@@ -233,7 +233,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "grows to 10 M keys, then is emptied",
             ours: &[ours(
                 "",
@@ -251,7 +251,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1,000 tasks, 100 k keys whose priorities change",
             ours: &[
                 ours("", &["priority", "--tasks"], &[(OpsPerSecond, &[Times(2.0)]), (CpuPerOp, &[])]),
@@ -261,7 +261,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1,000 tasks, 100 k keys whose priorities change, metrics",
             ours: &[
                 ours("", &["priority", "--tasks", "--metrics"], &[(OpsPerSecond, &[Times(2.0)]), (CpuPerOp, &[])]),
@@ -271,7 +271,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Nothing,
             runs: RUNS,
         },
-        Work {
+        Workload {
             name: "1 M keys through 64 tasks that wait in get, metrics",
             ours: &[
                 ours("", &["through-64", "--tasks", "--metrics"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[])]),

@@ -2,7 +2,7 @@
 
 use super::Goal::{AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes};
-use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Work};
+use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Workload};
 
 pub(crate) const AREA: Area = Area {
     name: "rest",
@@ -10,15 +10,15 @@ pub(crate) const AREA: Area = Area {
             sides, and shares the processors with them; its own CPU counts for none. A GET is of half a kilobyte, which each side decodes. \
             Over TLS, HTTP/1.1 is all that is offered unless the row says otherwise; kube-rs has no HTTP/2. Allocations are \
             counted by runs of their own, since counting takes time in Rust",
-    works: &[
-        Work {
+    workloads: &[
+        Workload {
             name: "GET, one at a time, HTTP/1.1",
             ours: &[ours(&["get-1"], &[(CpuPerOp, &[over_kube(2.0)]), P99])],
             peers: &[client_go(&["get-1"]), kube_rs(&["get-1"]), hyper(&["hyper-get-1"])],
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "GET, one at a time, HTTP/1.1: counted",
             ours: &[
                 counted("", &["get-1"], &[(AllocationsPerOp, &[AtMost(25.0)])]),
@@ -32,35 +32,35 @@ pub(crate) const AREA: Area = Area {
             around: Around::Rest,
             runs: 1,
         },
-        Work {
+        Workload {
             name: "GET, 16 at once, HTTP/1.1",
             ours: &[ours(&["get-16"], MANY)],
             peers: &[client_go(&["get-16"]), kube_rs(&["get-16"]), hyper(&["hyper-get-16"])],
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "GET, 16 at once, HTTP/1.1 over TLS",
             ours: &[ours(&["get-16-tls"], MANY)],
             peers: &[client_go(&["get-16-tls"]), kube_rs(&["get-16-tls"]), hyper(&["hyper-get-16-tls"])],
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "GET, 64 at once, HTTP/1.1",
             ours: &[ours(&["get-64"], TAIL)],
             peers: &[client_go(&["get-64"]), kube_rs(&["get-64"]), hyper(&["hyper-get-64"])],
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "GET, 64 at once, HTTP/1.1 over TLS",
             ours: &[ours(&["get-64-tls"], TAIL)],
             peers: &[client_go(&["get-64-tls"]), kube_rs(&["get-64-tls"]), hyper(&["hyper-get-64-tls"])],
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "GET, 64 at once, HTTP/2 over TLS",
             ours: &[ours(
                 &["get-64-http2"],
@@ -70,7 +70,7 @@ pub(crate) const AREA: Area = Area {
             around: Around::Rest,
             runs: 5,
         },
-        Work {
+        Workload {
             name: "1,000 watches over TLS, each with an event a second",
             ours: &[ours(
                 &["watches"],
@@ -84,14 +84,14 @@ pub(crate) const AREA: Area = Area {
             around: Around::Rest,
             runs: 3,
         },
-        Work {
+        Workload {
             name: "list of 20 k pods, read item by item; the peers' as a whole",
             ours: &[ours(&["list"], &[(PeakBytes, &[AtMost(2e6)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["list"]), kube_rs(&["list"])],
             around: Around::Pods(20_000),
             runs: 3,
         },
-        Work {
+        Workload {
             name: "a client with TLS and kubeconfig files",
             ours: &[ours(&["crates"], &[(Figure("crates"), &[AtMost(75.0)])])],
             peers: &[kube_rs(&["crates"])],

@@ -12,7 +12,8 @@ use super::{Area, Goal, Measure};
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
-    pub(crate) work: String,
+    #[serde(rename = "work")]
+    pub(crate) workload: String,
     pub(crate) unit: String,
     /// The median of our side.
     pub(crate) ours: Option<f64>,
@@ -41,7 +42,7 @@ pub(crate) struct Counted {
 impl Row {
     pub(crate) fn new(
         area: &str,
-        work: &str,
+        workload: &str,
         measure: Measure,
         goals: &[Goal],
         ours: Option<f64>,
@@ -77,8 +78,8 @@ impl Row {
             })
             .collect();
         let (goal, ratio) = ((!goal.is_empty()).then(|| goal.join(", ")), ratio(best));
-        let (area, work, unit) = (area.to_owned(), work.to_owned(), measure.unit().to_owned());
-        Self { area, work, unit, ours, peers, ratio, goal, met, ..Self::default() }
+        let (area, workload, unit) = (area.to_owned(), workload.to_owned(), measure.unit().to_owned());
+        Self { area, workload, unit, ours, peers, ratio, goal, met, ..Self::default() }
     }
 }
 
@@ -163,20 +164,20 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns one line for each work that counts keys.
+/// Returns one line for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
     let mut table = vec![std::iter::once("work".to_owned()).chain(head).collect::<Vec<_>>()];
     for row in rows.iter().filter(|row| row.counted.values().any(|counted| counted.adds > 0.0)) {
-        if table.last().is_some_and(|last| last[0] == row.work) {
+        if table.last().is_some_and(|last| last[0] == row.workload) {
             continue;
         }
         let figures = sides.iter().flat_map(|side| match row.counted.get(*side) {
             Some(counted) => [counted.adds, counted.gets].map(|count| format!("{:.3}", count / 1e6)),
             None => [const { String::new() }; 2],
         });
-        table.push(std::iter::once(row.work.clone()).chain(figures).collect());
+        table.push(std::iter::once(row.workload.clone()).chain(figures).collect());
     }
     (table.len() > 1).then_some(table)
 }
@@ -187,7 +188,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     head.extend(peers.iter().map(|peer| (*peer).to_owned()));
     head.extend(["ratio", "goal", "met", "runs"].map(str::to_owned));
     let body = rows.iter().map(|row| {
-        let mut cells = vec![row.work.clone(), row.unit.clone(), figure(row.ours)];
+        let mut cells = vec![row.workload.clone(), row.unit.clone(), figure(row.ours)];
         cells.extend(peers.iter().map(|peer| figure(row.peers.get(*peer).copied().flatten())));
         cells.push(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x")));
         cells.push(row.goal.clone().unwrap_or_default());

@@ -14,7 +14,7 @@ use super::conditions::Conditions;
 use super::load::LoadServer;
 use super::quota::Quota;
 use super::rows::{Counted, Row};
-use super::{Area, Around, Measure, Program, REAL, Work};
+use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
 /// The cost of one run, as a program prints it.
@@ -48,22 +48,28 @@ impl Sample {
     }
 }
 
-/// Runs all sides of all works in turn and returns the rows.
+/// Runs all sides of all workloads in turn and returns the rows.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
-    works: &[&Work],
+    workloads: &[&Workload],
     built: &Built,
     quick: bool,
-    runs: impl Fn(&Work) -> usize,
+    runs: impl Fn(&Workload) -> usize,
     conditions: &Conditions,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let begun = Instant::now();
-    for (at, work) in works.iter().enumerate() {
-        let (runs, of, elapsed) = (runs(work), works.len(), begun.elapsed().as_secs());
-        println!("{} of {of}, after {}:{:02}: {}; runs a side: {runs}", at + 1, elapsed / 60, elapsed % 60, work.name);
-        let surroundings = match work.around {
+    let began = Instant::now();
+    for (at, workload) in workloads.iter().enumerate() {
+        let (runs, of, elapsed) = (runs(workload), workloads.len(), began.elapsed().as_secs());
+        println!(
+            "{} of {of}, after {}:{:02}: {}; runs a side: {runs}",
+            at + 1,
+            elapsed / 60,
+            elapsed % 60,
+            workload.name
+        );
+        let surroundings = match workload.around {
             Around::Nothing | Around::Servers => Ok(Surroundings::default()),
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
             Around::Pods(pods) => {
@@ -74,11 +80,11 @@ pub(crate) fn measure(
             Around::Rest => Ok(Surroundings { quota: None, server: Some(LoadServer::rest(built)?) }),
         };
         let measured = match surroundings {
-            Ok(surroundings) => run(sh, work, built, quick, runs, &surroundings)?,
+            Ok(surroundings) => run(sh, workload, built, quick, runs, &surroundings)?,
             Err(why) => Measured { skipped: Some(format!("{why:#}")), ..Measured::default() },
         };
         measured.skipped.iter().for_each(|why| println!("skipped: {why}"));
-        for mut row in measured.rows(area, work) {
+        for mut row in measured.rows(area, workload) {
             conditions.commit.clone_into(&mut row.commit);
             row.runs = runs;
             rows.push(row);
@@ -118,7 +124,7 @@ impl Server {
     }
 }
 
-/// The costs of all runs of one work.
+/// The costs of all runs of one workload.
 #[derive(Default)]
 struct Measured {
     /// The samples of each of our variants.
@@ -128,16 +134,17 @@ struct Measured {
 }
 
 impl Measured {
-    fn rows(&self, area: &Area, work: &Work) -> Vec<Row> {
+    fn rows(&self, area: &Area, workload: &Workload) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (index, variant) in work.ours.iter().enumerate() {
+        for (index, variant) in workload.ours.iter().enumerate() {
             let ours = self.ours.get(index).map_or(&[][..], Vec::as_slice);
-            let peers = work.peers.iter().map(|(peer, _)| (*peer, self.peers.get(peer).map_or(&[][..], Vec::as_slice)));
+            let peers =
+                workload.peers.iter().map(|(peer, _)| (*peer, self.peers.get(peer).map_or(&[][..], Vec::as_slice)));
             let sides = std::iter::once(("ours", ours)).chain(peers.clone());
             let counted: BTreeMap<_, _> =
                 sides.filter_map(|(side, samples)| Some((side.to_owned(), counted(samples)?))).collect();
             let separator = if variant.name.is_empty() { "" } else { "; " };
-            let name = format!("{}{separator}{}", work.name, variant.name);
+            let name = format!("{}{separator}{}", workload.name, variant.name);
             for (measure, goals) in variant.rows {
                 let peers = peers.clone().map(|(peer, samples)| (peer.to_owned(), median(samples, *measure))).collect();
                 let row = Row::new(area.name, &name, *measure, goals, median(ours, *measure), peers);
@@ -150,34 +157,34 @@ impl Measured {
 
 fn run(
     sh: &Shell,
-    work: &Work,
+    workload: &Workload,
     built: &Built,
     quick: bool,
     runs: usize,
     surroundings: &Surroundings,
 ) -> anyhow::Result<Measured> {
-    let mut measured = Measured { ours: vec![Vec::new(); work.ours.len()], ..Measured::default() };
+    let mut measured = Measured { ours: vec![Vec::new(); workload.ours.len()], ..Measured::default() };
     let once = |side: &str, program: Program, args: &[&str]| {
         let Some(program) = built.program(program).filter(|_| !built.missing.contains_key(side)) else {
             return Ok(None);
         };
-        let own = matches!(work.around, Around::Servers).then(|| Server::start(sh, built, side)).transpose()?;
+        let own = matches!(workload.around, Around::Servers).then(|| Server::start(sh, built, side)).transpose()?;
         let own_args: Vec<String> = own.iter().flat_map(Server::args).collect();
         let server = surroundings.server.iter().flat_map(|server| ["--server", server.address()]);
         let server = server.chain(own_args.iter().map(String::as_str));
         let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
-        let begun = Instant::now();
+        let began = Instant::now();
         let sample = run_once(sh, &program, &args, surroundings.quota.as_ref())
-            .with_context(|| format!("{:?}, side {side}", work.name))?;
-        print!("  {side} {:.1} s", begun.elapsed().as_secs_f64());
+            .with_context(|| format!("{:?}, side {side}", workload.name))?;
+        print!("  {side} {:.1} s", began.elapsed().as_secs_f64());
         stdout().flush()?;
         anyhow::Ok(Some(sample))
     };
     for _ in 0..runs {
-        for (variant, samples) in work.ours.iter().zip(&mut measured.ours) {
+        for (variant, samples) in workload.ours.iter().zip(&mut measured.ours) {
             samples.extend(once("ours", variant.run.program, variant.run.args)?);
         }
-        for (peer, run) in work.peers {
+        for (peer, run) in workload.peers {
             measured.peers.entry(peer).or_default().extend(once(peer, run.program, run.args)?);
         }
         println!();

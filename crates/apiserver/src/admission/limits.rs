@@ -10,7 +10,7 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The resources that can be set at pod level.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
 /// The greatest quantity that is compared in thousandths. Greater ones are compared in whole units.
-const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
+const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Whether limit ranges apply to the write. Stored pods are not checked again unless they are resized.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
@@ -26,8 +26,8 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
 
 /// The limits in bytes of the defaults for one pod and of the errors about it. Each container may get all defaults of a limit range. A pod
 /// that reaches the limit is too large to be stored.
-const MOST_FILLED: usize = 4 << 20;
-const MOST_ERROR_BYTES: usize = 1 << 20;
+const MAX_FILLED: usize = 4 << 20;
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// Sets the default requests and limits of containers that have none, and records them in an annotation.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
@@ -36,7 +36,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
         requests.0.extend(Amounts::at(limit, "/defaultRequest").0);
         limits.0.extend(Amounts::at(limit, "/default").0);
     }
-    let (mut notes, mut left) = (Vec::new(), MOST_FILLED);
+    let (mut notes, mut left) = (Vec::new(), MAX_FILLED);
     let Some(spec) = pod.get_mut("spec") else { return };
     for (key, called) in [("containers", "container"), ("initContainers", "init container")] {
         for container in spec.items_mut(key) {
@@ -94,7 +94,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
                     let found = bounds.errors(&side("requests"), &side("limits"));
                     length += found.iter().map(String::len).sum::<usize>();
                     errors.extend(found);
-                    if length > MOST_ERROR_BYTES {
+                    if length > MAX_ERROR_BYTES {
                         return errors;
                     }
                 }
@@ -227,7 +227,7 @@ impl<'a> Bounds<'a> {
             return say("no limit is specified or limit is 0".into());
         }
         let ratio = limit as f64 / requested as f64;
-        let too_far = match most.whole() <= MOST_IN_MILLI {
+        let too_far = match most.whole() <= MAX_IN_MILLI {
             true => ratio * 1000.0 > most.milli() as f64,
             false => ratio > most.whole() as f64,
         };
@@ -245,7 +245,7 @@ fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
 }
 
 fn comparable(amount: Quantity, all: &[Quantity]) -> i128 {
-    match all.iter().all(|one| one.whole() <= MOST_IN_MILLI) {
+    match all.iter().all(|one| one.whole() <= MAX_IN_MILLI) {
         true => amount.milli(),
         false => amount.whole(),
     }
@@ -340,10 +340,10 @@ mod tests {
         let mut pod = json!({"spec": {"containers": vec![json!({"name": "c"}); 2_000]}});
         let limit = json!({"type": "Container", "max": amounts});
         let length: usize = found(limit.clone(), "pods", pod.clone()).iter().map(String::len).sum();
-        assert!((MOST_ERROR_BYTES..2 * MOST_ERROR_BYTES).contains(&length), "{length}");
+        assert!((MAX_ERROR_BYTES..2 * MAX_ERROR_BYTES).contains(&length), "{length}");
         complete(&json!({"spec": {"limits": [{"type": "Container", "default": amounts}]}}), &mut pod);
         let filled = pod.to_string().len();
-        assert!((MOST_FILLED / 2..4 * MOST_FILLED).contains(&filled), "{filled}");
+        assert!((MAX_FILLED / 2..4 * MAX_FILLED).contains(&filled), "{filled}");
     }
 
     #[test]

@@ -276,7 +276,7 @@ impl Definitions {
 impl DefinitionGroup {
     fn put(&mut self, key: &Key, definition: CachedDefinition) {
         self.taken.add(&definition.outline);
-        if !crd::has_its_names(&definition.outline) {
+        if !crd::has_accepted_names(&definition.outline) {
             self.waiting.insert(key.clone());
         }
         self.definitions.insert(key.clone(), definition);

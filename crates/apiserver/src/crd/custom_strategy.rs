@@ -237,14 +237,14 @@ impl Strategy for Custom {
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
-        let ruled = match part {
+        let rule_path = match part {
             Subresource::Status => {
                 let schema = self.schema().properties.get("status");
                 schema.and_then(|schema| schema.first_rule_path(object.get("status")?, FieldPath::Start("status")))
             }
             _ => self.schema().first_rule_path(object, FieldPath::Start("")),
         };
-        ruled
+        rule_path
             .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))
             .into_iter()
             .collect()

@@ -34,14 +34,14 @@ fn takes_null(schema: &Structural) -> bool {
 }
 
 /// The maximum size of the defaults filled into one object, in bytes. A larger object could not be stored.
-const MOST_DEFAULTED: usize = 8 << 20;
+const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Fills in the defaults of fields that are absent, or null but not nullable.
 ///
 /// A default is filled in only if the object around it is present. A small object can ask for a long default thousands of times. So no more
 /// defaults are filled in once their total size exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
-    fill(schema, value, &mut { MOST_DEFAULTED });
+    fill(schema, value, &mut { MAX_DEFAULTED });
 }
 
 fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {

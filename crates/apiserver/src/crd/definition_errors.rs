@@ -17,7 +17,7 @@ use crate::object::metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 /// The maximum number of short names and of categories: each version is served under all of them. kube-apiserver has no limit.
-const NAMES_AT_MOST: usize = 100;
+const MAX_NAMES: usize = 100;
 
 /// Returns the errors of a definition. `old` is the stored definition, for an update.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
@@ -90,8 +90,8 @@ fn names_errors(object: &Json) -> FieldErrors {
     }
     for names in ["shortNames", "categories"] {
         let count = object.list(&format!("/spec/names/{names}")).count();
-        if count > NAMES_AT_MOST {
-            errors.push(FieldError::too_many(format!("spec.names.{names}"), count, NAMES_AT_MOST));
+        if count > MAX_NAMES {
+            errors.push(FieldError::too_many(format!("spec.names.{names}"), count, MAX_NAMES));
             return errors;
         }
     }

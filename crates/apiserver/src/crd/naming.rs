@@ -66,7 +66,7 @@ impl DefinitionNames {
 /// conditions, in the format of metadata timestamps.
 pub(crate) fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
-    let taken = if has_its_names(definition) { &none } else { taken };
+    let taken = if has_accepted_names(definition) { &none } else { taken };
     let mut settled = definition.clone();
     accept(&mut settled, taken, now).then_some(settled)
 }
@@ -77,7 +77,7 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
 }
 
 /// Whether all requested names of a definition are accepted. If so, no other definition can have them, and conflicts need no check.
-pub(crate) fn has_its_names(definition: &Json) -> bool {
+pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }

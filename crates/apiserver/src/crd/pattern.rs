@@ -23,7 +23,7 @@ const STEP_OF_MACHINE: usize = 16;
 /// The maximum length of a pattern in bytes. Three characters can name a class of thousands of others.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The maximum nesting depth of a pattern, as in Go.
-const DEEPEST_PATTERN: u32 = 1_000;
+const MAX_PATTERN_DEPTH: u32 = 1_000;
 /// The memory budget of all patterns of a definition, in bytes. A pattern costs the maximum size of an automaton, and the amounts below for
 /// each character and for each named Unicode class.
 const PATTERN_BUDGET: usize = 128 << 20;
@@ -73,7 +73,7 @@ fn compile(text: &str) -> Result<Option<Compiled>, String> {
     }
     let pattern = with_go_classes(text);
     let hir = translate(&pattern, &parse(&pattern)?)?;
-    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(DEEPEST_PATTERN).build();
+    let regex = RegexBuilder::new(&pattern).size_limit(LARGEST_AUTOMATON).nest_limit(MAX_PATTERN_DEPTH).build();
     Ok(regex.ok().map(Compiled::Automaton).or_else(|| Machine::new(&hir).map(Compiled::Machine)))
 }
 
@@ -83,7 +83,7 @@ fn parse(pattern: &str) -> Result<Ast, String> {
         return Err("expression too large".into());
     }
     let ast =
-        ParserBuilder::new().nest_limit(DEEPEST_PATTERN).build().parse(pattern).map_err(|error| error.to_string())?;
+        ParserBuilder::new().nest_limit(MAX_PATTERN_DEPTH).build().parse(pattern).map_err(|error| error.to_string())?;
     go_limits::error(&ast).map_or(Ok(ast), Err)
 }
 

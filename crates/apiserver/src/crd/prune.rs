@@ -34,11 +34,11 @@ enum Place {
 }
 
 /// The maximum total size of the reported paths, in bytes.
-const MOST_PATH_BYTES: usize = 4 << 20;
+const MAX_PATH_BYTES: usize = 4 << 20;
 
 impl Removed {
     fn add(&mut self, place: Place, path: FieldPath<'_>) {
-        if self.bytes < MOST_PATH_BYTES {
+        if self.bytes < MAX_PATH_BYTES {
             let path = String::from(path);
             self.bytes += size_of::<String>() + path.len();
             self.paths[place as usize].push(path);

@@ -14,7 +14,7 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
 /// Validates a value at a path against its schema. Parts that are unchanged from `old` are not validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
-    validate_within(schema, value, old, path, &mut { MOST_STEPS })
+    validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
 /// Validates one of several values that share a limit of steps. Subtracts the steps taken from `left`.
@@ -29,14 +29,14 @@ pub(super) fn validate_within(
     check.value(schema, value, old, FieldPath::Start(path));
     *left = check.left;
     if check.left == 0 {
-        check.error_without_path(format_args!("{path:?} takes more than {MOST_STEPS} steps to validate"));
+        check.error_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
     }
     check.errors
 }
 
 /// The maximum number of steps. A step validates one value against one part of a schema, or a piece of a text, or writes a piece of an
 /// error. Branches multiply the steps: without a limit, a schema and an object of legal sizes can take hours.
-pub(super) const MOST_STEPS: usize = 5_000_000;
+pub(super) const MAX_STEPS: usize = 5_000_000;
 
 #[derive(Default)]
 struct Validation {
@@ -189,7 +189,7 @@ impl Validation {
         // Only the first of these three violations is reported.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
-            self.tell(|| FieldError::new(FieldErrorType::TooLong, path, message));
+            self.add_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
         } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.error(
                 FieldErrorType::Invalid,
@@ -298,7 +298,7 @@ impl Validation {
         }
         self.spend(schema.required.len());
         for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
-            self.tell(|| FieldError::required(path.member(name), ""));
+            self.add_error(|| FieldError::required(path.member(name), ""));
         }
     }
 
@@ -311,7 +311,7 @@ impl Validation {
     }
 
     fn unsupported(&mut self, supported: &[Json], value: &Json, path: FieldPath<'_>) {
-        self.tell(|| {
+        self.add_error(|| {
             let texts = supported.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
             let texts: Vec<String> = texts.collect();
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
@@ -322,15 +322,15 @@ impl Validation {
     fn too_many(&mut self, path: FieldPath<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.tell(|| FieldError::new(FieldErrorType::TooMany, path, message));
+        self.add_error(|| FieldError::new(FieldErrorType::TooMany, path, message));
     }
 
     fn error(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
-        self.tell(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
+        self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
     /// Reports an error. Its bytes count as steps: a branch can report errors for every value, even if they are discarded later.
-    fn tell(&mut self, error: impl FnOnce() -> FieldError) {
+    fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
         self.spend((self.errors.size() - before) / STEP_OF_TEXT);

@@ -127,10 +127,10 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
 }
 
 /// A value with deeper nesting is written on one line, because the indentation of a block would be longer than its content.
-const DEEPEST_BLOCK: usize = 8;
+const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {
-    match nests_deeper(value, DEEPEST_BLOCK) {
+    match nests_deeper(value, MAX_BLOCK_DEPTH) {
         true => pintle_schema::write_yaml_line(value),
         false => pintle_schema::write_yaml(value),
     }

@@ -59,8 +59,8 @@ pub(super) async fn serve(
         (Some(Verb::List), Subresource::None) => retrieve::list(registry, call, &target, path).await,
         (Some(Verb::Watch), Subresource::None) => retrieve::watch(registry, call, &target, path),
         (Some(verb), Subresource::Scale) => subresource::scale(registry, call, target, verb, request_body).await,
-        (Some(Verb::Create), subresource) => match target.kind.strategy.posting(subresource) {
-            Some(posting) => subresource::post(registry, call, &target, posting, request_body).await,
+        (Some(Verb::Create), subresource) => match target.kind.strategy.post_handler(subresource) {
+            Some(post_handler) => subresource::post(registry, call, &target, post_handler, request_body).await,
             None if subresource == Subresource::None => write::create(registry, call, target, request_body).await,
             None => Err(Failure::method_not_allowed()),
         },

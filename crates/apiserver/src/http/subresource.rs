@@ -10,7 +10,7 @@ use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, sent};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::Posting;
+use crate::kinds::post_handler::PostHandler;
 use crate::kinds::{RequestTarget, Scale};
 use crate::registry::{Registry, Served};
 use crate::request::options::{How, WriteOptions};
@@ -68,18 +68,18 @@ pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: &RequestTarget,
-    posting: &dyn Posting,
+    post_handler: &dyn PostHandler,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, &target.kind)?;
     let body = sent::read_object(call, request_body, &target.kind).await?;
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let undecoded = body.value(("", "")).unwrap_or_default();
-    let kind = posting.body(target, undecoded.text("/apiVersion"));
+    let kind = post_handler.body(target, undecoded.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, target, &options);
     call.requester.check_time()?;
-    Ok(match registry.post(posting, target, sent, &manager)? {
+    Ok(match registry.post(post_handler, target, sent, &manager)? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),
     })

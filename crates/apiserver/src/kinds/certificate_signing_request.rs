@@ -14,7 +14,7 @@ use super::reset::Reset;
 use super::table::{self, Column, Row};
 use super::{Context, ExtraPermission, Strategy, pem};
 use crate::failure::{Outcome, quoted};
-use crate::object::{condition, duplicates, put_back};
+use crate::object::{condition, duplicates, restore_member};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
@@ -71,13 +71,13 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
-        put_back(new, old, "spec");
+        restore_member(new, old, "spec");
         match subresource {
-            Subresource::None => put_back(new, old, "status"),
+            Subresource::None => restore_member(new, old, "status"),
             Subresource::Approval => {
                 conditions::set_times(new, old, &context.time());
                 let conditions = new.at("/status/conditions").cloned();
-                put_back(new, old, "status");
+                restore_member(new, old, "status");
                 if let Some(status) = new.member("status") {
                     match conditions {
                         Some(conditions) => status.set("conditions", conditions),

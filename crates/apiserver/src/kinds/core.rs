@@ -40,7 +40,7 @@ use pintle_json::{Json, Text};
 use crate::object::set_metadata;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
-const DATA_AT_MOST: usize = 1024 * 1024;
+const MAX_DATA: usize = 1024 * 1024;
 /// The annotation for the storage class that preceded the field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 

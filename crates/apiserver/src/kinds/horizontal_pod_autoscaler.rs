@@ -107,7 +107,7 @@ impl Strategy for V1 {
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let kept = if subresource == Subresource::Status { notes::OF_SPEC } else { notes::OF_STATUS };
-        kept.iter().for_each(|name| notes::put_back(new, old, name));
+        kept.iter().for_each(|name| notes::restore_member(new, old, name));
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

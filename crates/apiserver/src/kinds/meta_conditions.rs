@@ -6,8 +6,8 @@ use super::check::Check;
 use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors};
 
-const REASON_AT_MOST: usize = 1024;
-const MESSAGE_AT_MOST: usize = 32 * 1024;
+const MAX_REASON: usize = 1024;
+const MAX_MESSAGE: usize = 32 * 1024;
 const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or \
                       '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
                       'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
@@ -34,10 +34,8 @@ pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
             .refuse(!object.has("/lastTransitionTime"), || FieldError::required("lastTransitionTime", ""))
             .required("reason")
             .refuse(!reason.is_empty() && !is_reason(reason), || FieldError::invalid_text("reason", reason, REASON))
-            .refuse(reason.len() > REASON_AT_MOST, || FieldError::too_long("reason", REASON_AT_MOST))
-            .refuse(object.text("/message").len() > MESSAGE_AT_MOST, || {
-                FieldError::too_long("message", MESSAGE_AT_MOST)
-            })
+            .refuse(reason.len() > MAX_REASON, || FieldError::too_long("reason", MAX_REASON))
+            .refuse(object.text("/message").len() > MAX_MESSAGE, || FieldError::too_long("message", MAX_MESSAGE))
     });
     check.done()
 }

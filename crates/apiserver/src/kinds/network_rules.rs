@@ -42,7 +42,7 @@ pub(super) fn cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let error = |why| Some(FieldError::invalid_text(field, range, why));
     let Some((address, length)) = range.split_once('/') else { return error(WHY) };
-    let Some(read) = sloppy(address) else { return error(WHY) };
+    let Some(read) = parse_lenient(address) else { return error(WHY) };
     let (bits, most) = match read {
         IpAddr::V4(ip) => (u128::from(ip.to_bits()) << 96, 32),
         IpAddr::V6(ip) => (ip.to_bits(), 128),
@@ -65,7 +65,7 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 /// Parses an IP address. The numbers of an IPv4 address may have leading zeros.
-fn sloppy(address: &str) -> Option<IpAddr> {
+fn parse_lenient(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
         part => part.to_owned(),
@@ -144,7 +144,7 @@ fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
 
 /// Validates an IP address with the strict rules of kube-apiserver for new values.
 pub(super) fn ip_errors(address: &str, field: &str) -> Option<FieldError> {
-    let why = match (sloppy(address), address.parse::<IpAddr>()) {
+    let why = match (parse_lenient(address), address.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
         (Some(_), Err(_)) => "must not have leading 0s",
         (Some(ip), Ok(_)) if is_mapped(ip) => "must not be an IPv4-mapped IPv6 address",

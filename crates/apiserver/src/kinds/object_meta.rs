@@ -16,9 +16,9 @@ use crate::validate::{
 #[cfg(test)]
 mod tests;
 
-const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
-const MANAGER_AT_MOST: usize = 128;
-const SUBRESOURCE_AT_MOST: usize = 256;
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+const MAX_MANAGER: usize = 128;
+const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Fails unless the object has the `apiVersion` and `kind` of its kind. Checks only kinds whose bodies must contain them.
@@ -167,13 +167,13 @@ fn common(metadata: &Map) -> FieldErrors {
         );
         size += key.len() + value.as_str().map_or(0, str::len);
     }
-    if size > ANNOTATIONS_AT_MOST {
-        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
+    if size > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_long("metadata.annotations", MAX_ANNOTATIONS));
     }
     errors.extend(owners(metadata));
     let managers = metadata["managedFields"].as_array();
     for (at, entry) in managers.into_iter().flatten().enumerate() {
-        for (key, most) in [("manager", MANAGER_AT_MOST), ("subresource", SUBRESOURCE_AT_MOST)] {
+        for (key, most) in [("manager", MAX_MANAGER), ("subresource", MAX_SUBRESOURCE)] {
             if entry[key].as_str().is_some_and(|text| text.len() > most) {
                 errors.push(FieldError::too_long(format!("metadata.managedFields[{at}].{key}"), most));
             }

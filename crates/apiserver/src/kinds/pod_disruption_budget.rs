@@ -5,7 +5,7 @@ use crate::kinds::check::Check;
 use crate::kinds::int_or_percent::bounded_share_errors;
 use crate::kinds::label_selector::selector_errors;
 use crate::kinds::meta_conditions::condition_errors;
-use crate::kinds::posting::PostingStep;
+use crate::kinds::post_handler::PostStep;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, GroupResource, RequestTarget, Strategy};
 use crate::object::{condition, metadata, set_condition, text};
@@ -90,7 +90,7 @@ pub(super) enum Disruption {
     /// The pod is not ready, and the budget allows evicting it without charge.
     Exempt,
     /// This step takes one disruption from the budget.
-    Charged(PostingStep),
+    Charged(PostStep),
 }
 
 /// Finds the budget of a pod and its effect on the eviction.
@@ -123,7 +123,7 @@ pub(super) fn disruption(
     let (name, pod, now) = (metadata::name(budget).to_owned(), pod_at.name.clone(), context.time());
     let change = move |budget: &mut Json| charge(budget, &pod, &now);
     let (subresource, change) = (Subresource::Status, Box::new(change));
-    Ok(Disruption::Charged(PostingStep::Update { resource, namespace, name, subresource, change }))
+    Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
 /// Whether the selector of the budget selects the pod. A missing selector selects nothing, an empty one everything.
@@ -133,7 +133,7 @@ fn covers(budget: &Json, pod: &Json) -> bool {
 
 /// Takes one disruption from the budget and records the pod. Fails if the budget allows none.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
-    const DISRUPTED_AT_MOST: usize = 2_000;
+    const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
     let forbidden = |why| {
         let resource = GroupResource::new("policy", "poddisruptionbudget");
@@ -146,7 +146,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     let allowed = number(budget, "/status/disruptionsAllowed");
     match allowed {
         ..0 => return forbidden("pdb disruptions allowed is negative"),
-        _ if budget.members("/status/disruptedPods").count() > DISRUPTED_AT_MOST => {
+        _ if budget.members("/status/disruptedPods").count() > MAX_DISRUPTED => {
             return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
         }
         0 => return Err(refused(not_allowed(budget), 0)),

@@ -8,7 +8,7 @@ use pintle_meta::GroupVersionKind;
 
 use super::layout::Layout;
 use super::object_meta::MetadataChecks;
-use super::posting::Posting;
+use super::post_handler::PostHandler;
 use super::reset::Reset;
 use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::table::Column;
@@ -239,7 +239,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns the handler of POST requests that store nothing, for a subresource or for the kind itself.
-    fn posting(&self, _part: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
 

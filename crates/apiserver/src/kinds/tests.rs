@@ -332,11 +332,11 @@ fn both_event_groups_are_views_of_one_object() {
 fn transient_and_computed_kinds_have_matching_strategies() {
     for kind in Kinds::builtin().kinds() {
         let is_stored = kind.stored_version.is_some();
-        assert_eq!(kind.strategy.posting(Subresource::None).is_some(), kind.conduct.transient, "{kind:?}");
+        assert_eq!(kind.strategy.post_handler(Subresource::None).is_some(), kind.conduct.transient, "{kind:?}");
         assert_eq!(kind.strategy.computed_objects().is_some(), !is_stored && !kind.conduct.transient, "{kind:?}");
         for ServedSubresource { subresource, verbs, .. } in &kind.subresources {
             assert_eq!(
-                kind.strategy.posting(*subresource).is_some(),
+                kind.strategy.post_handler(*subresource).is_some(),
                 verbs.contains(&Verb::Create),
                 "{kind:?} {subresource:?}"
             );

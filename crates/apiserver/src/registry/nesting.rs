@@ -10,17 +10,17 @@ use crate::object::metadata;
 /// The maximum nesting of lists and objects in a stored object. It includes managed fields, which nest deeper than the
 /// fields that they describe. Many JSON readers, including this server, accept 127 levels. A watch of tables adds four
 /// levels around each object.
-const DEEPEST_STORED: usize = 120;
+const MAX_STORED_DEPTH: usize = 120;
 
 /// Fails if a served object would nest too deeply for JSON readers.
 pub(super) fn check(kind: &Kind, object: &Json) -> Outcome<()> {
-    if fits(object, DEEPEST_STORED) {
+    if fits(object, MAX_STORED_DEPTH) {
         return Ok(());
     }
     let (resource, name) = (kind.resource(), metadata::name(object));
     let message = format!(
         "{resource} {name:?} is invalid: including its managed fields, which nest deeper than the fields they describe, it may nest at \
-         most {DEEPEST_STORED} lists and objects in one another"
+         most {MAX_STORED_DEPTH} lists and objects in one another"
     );
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }

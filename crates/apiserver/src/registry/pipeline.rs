@@ -12,7 +12,7 @@ use super::{Registry, nesting};
 use crate::auth;
 use crate::failure::Outcome;
 use crate::kinds::{self, Context, Kind, RequestTarget, Scale};
-use crate::object::{metadata, metadata_mut, put_back, put_back_all_but};
+use crate::object::{metadata, metadata_mut, restore_except, restore_member};
 use crate::registry::Writer;
 use crate::request::Subresource;
 use crate::request::options::How;
@@ -160,7 +160,7 @@ impl<'a> Write<'a> {
         match (self.old, self.target.subresource) {
             (None, _) if kind.splits_status() && !kind.strategy.keeps_sent_status() => new.unset("status"),
             (Some(old), Subresource::Status) => keep_all_but_status(new, old, kind),
-            (Some(old), Subresource::None) if kind.splits_status() => put_back(new, old, "status"),
+            (Some(old), Subresource::None) if kind.splits_status() => restore_member(new, old, "status"),
             _ => (),
         }
     }
@@ -234,11 +234,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];
-    put_back_all_but(
-        new,
-        old,
-        if kind.strategy.status_keeps_metadata() { &status_fields[..3] } else { &status_fields },
-    );
+    restore_except(new, old, if kind.strategy.status_keeps_metadata() { &status_fields[..3] } else { &status_fields });
     if kind.strategy.status_keeps_metadata()
         && let Some(metadata) = new.get_mut("metadata")
     {

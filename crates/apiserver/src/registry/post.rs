@@ -10,41 +10,41 @@ use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
 use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, PostingStep, Question, Task};
+use crate::kinds::post_handler::{PostHandler, PostStep, Question, Task};
 use crate::kinds::{RequestTarget, TokenGrant, access_status, rules_status, token_status};
 use crate::registry::{OWN_MANAGER, UpdateSource, Writer};
 use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// How often a posting is retried after a conflict.
-const POSTING_TRIES: usize = 64;
+/// How often a POST is retried after a conflict.
+const POST_TRIES: usize = 64;
 
 impl Registry {
     /// Performs the action of a POST to `target`. Returns the response object, or `None` if the response is a plain
     /// success status.
     pub(crate) fn post(
         &self,
-        posting: &dyn Posting,
+        post_handler: &dyn PostHandler,
         target: &RequestTarget,
         sent: Json,
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
         let mut sent =
             if target.subresource == Subresource::None { with_managed_fields(target, sent, by) } else { sent };
-        if target.kind.namespaced() && !posting.is_question() {
+        if target.kind.namespaced() && !post_handler.is_question() {
             self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
-        posting.defaults(&mut sent);
+        post_handler.defaults(&mut sent);
         admission_chain::admit(self, &mut attributes_of(target, &mut sent, by))?;
         let user = &by.requester().user;
         let context = self.context(user);
-        posting.check(&context, target, &sent)?;
+        post_handler.check(&context, target, &sent)?;
         admission_chain::validate(self, &attributes_of(target, &mut sent, by))?;
-        let mut tries = POSTING_TRIES;
+        let mut tries = POST_TRIES;
         loop {
             tries -= 1;
-            return match posting.task(&self.context(user), target, &sent, by.options.dry_run)? {
+            return match post_handler.task(&self.context(user), target, &sent, by.options.dry_run)? {
                 Task::Steps { steps, dry_run, only_if_unchanged } => match self.run_steps(target, steps, dry_run) {
                     Err(failure) if failure.is_conflict() && only_if_unchanged && tries > 0 => continue,
                     result => result.map(|()| None),
@@ -59,16 +59,16 @@ impl Registry {
         }
     }
 
-    fn run_steps(&self, target: &RequestTarget, steps: Vec<PostingStep>, dry_run: bool) -> Outcome<()> {
+    fn run_steps(&self, target: &RequestTarget, steps: Vec<PostStep>, dry_run: bool) -> Outcome<()> {
         let mut own = None;
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
     /// Runs one step. `own` is the revision at which an earlier step wrote the target object. The precondition of a
     /// later delete is moved to that revision.
-    fn run_step(&self, target: &RequestTarget, step: PostingStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
+    fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
-            PostingStep::Rewrite { resource, namespace, name, change } => {
+            PostStep::Rewrite { resource, namespace, name, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
                 let written = self.rewrite(&RequestTarget::new(kind.clone(), &namespace, &name), dry_run, change)?;
@@ -79,7 +79,7 @@ impl Registry {
                 }
                 Ok(())
             }
-            PostingStep::Update { resource, namespace, name, subresource, change } => {
+            PostStep::Update { resource, namespace, name, subresource, change } => {
                 let kinds = self.kinds();
                 let kind = kinds.store(&resource).ok_or_else(Failure::no_such_resource)?;
                 let target = RequestTarget { subresource, ..RequestTarget::new(kind.clone(), &namespace, &name) };
@@ -94,7 +94,7 @@ impl Registry {
                 let by = Writer::new(&options, OWN_MANAGER, self.clock.now_text());
                 self.update(&target, &UpdateSource::Patch(&make), &by).map(drop)
             }
-            PostingStep::Delete(mut options) => {
+            PostStep::Delete(mut options) => {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
@@ -191,21 +191,21 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A posting that changes the pod after `task` has read it, to cause a conflict.
-    struct ConflictingPosting<'a> {
-        posting: &'a dyn Posting,
+    /// A handler that changes the pod after `task` has read it, to cause a conflict.
+    struct ConflictingPostHandler<'a> {
+        post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
         becomes: Json,
         calls: AtomicUsize,
     }
 
-    impl Posting for ConflictingPosting<'_> {
+    impl PostHandler for ConflictingPostHandler<'_> {
         fn body(&self, target: &RequestTarget, api_version: &str) -> Arc<Kind> {
-            self.posting.body(target, api_version)
+            self.post_handler.body(target, api_version)
         }
 
         fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
-            let task = self.posting.task(context, target, sent, dry_run);
+            let task = self.post_handler.task(context, target, sent, dry_run);
             if self.calls.fetch_add(1, Ordering::Relaxed) == 0 {
                 let stored = self.registry.db.get("pods", "default/p").expect("the pod exists");
                 let mut pod = stored.decode();
@@ -246,8 +246,9 @@ mod tests {
         let pods = kinds.resource("", "v1", "pods").expect("a built-in kind");
         let mut target = RequestTarget::new(pods.clone(), "default", "p");
         target.subresource = Subresource::Eviction;
-        let posting = pods.strategy.posting(Subresource::Eviction).expect("pods can be evicted");
-        let conflicting = ConflictingPosting { posting, registry: &registry, becomes, calls: AtomicUsize::new(0) };
+        let post_handler = pods.strategy.post_handler(Subresource::Eviction).expect("pods can be evicted");
+        let conflicting =
+            ConflictingPostHandler { post_handler, registry: &registry, becomes, calls: AtomicUsize::new(0) };
         let options = WriteOptions::default();
         let by = Writer::new(&options, "", registry.clock.now_text());
         let outcome = registry.post(&conflicting, &target, json!({"metadata": {"name": "p"}}), &by);

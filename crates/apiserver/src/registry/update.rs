@@ -11,7 +11,7 @@ use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::RequestTarget;
-use crate::object::{metadata, metadata_mut, put_back};
+use crate::object::{metadata, metadata_mut, restore_member};
 use crate::offload;
 use crate::registry::Writer;
 use crate::request::Subresource;
@@ -222,7 +222,7 @@ impl Registry {
 /// Restores the part that a write cannot change. The conversion through another version may have changed it.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
-    put_back(new, old, kept);
+    restore_member(new, old, kept);
 }
 
 #[cfg(test)]

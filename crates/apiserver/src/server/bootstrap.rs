@@ -151,12 +151,12 @@ mod tests {
             assert!(!object["metadata"]["managedFields"].as_array().is_none_or(Vec::is_empty), "{line}");
             create(&registry, object.clone()).expect("a valid object");
             let made = registry.db.get(&target.resource_key(), &target.key()).expect("a stored object").decode();
-            assert_eq!(without_what_differs(made), without_what_differs(object), "{line}");
+            assert_eq!(without_variable_fields(made), without_variable_fields(object), "{line}");
         }
     }
 
     /// Removes UID, times, revision, types and managed fields. Managed fields depend on the request.
-    fn without_what_differs(mut object: Json) -> Json {
+    fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");
         for member in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {

@@ -127,12 +127,12 @@ pub(crate) struct FieldErrors {
 }
 
 /// The limit of the size in bytes. Clients cannot make use of more.
-const MOST_ERROR_BYTES: usize = 8 << 20;
+const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
     /// Adds an error unless the limit is reached. Calls `error` only if it adds it.
     pub(crate) fn add(&mut self, error: impl FnOnce() -> FieldError) {
-        if self.size < MOST_ERROR_BYTES {
+        if self.size < MAX_ERROR_BYTES {
             let error = error();
             self.size += size_of::<FieldError>() + error.field.len() + error.message.len();
             self.all.push(error);
@@ -155,7 +155,7 @@ impl FieldErrors {
 
     /// Whether the limit is reached. Callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
-        self.size >= MOST_ERROR_BYTES
+        self.size >= MAX_ERROR_BYTES
     }
 
     #[cfg(test)]

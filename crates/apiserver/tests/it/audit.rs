@@ -150,14 +150,14 @@ async fn cancelled_requests_are_recorded_with_code_zero() {
 #[tokio::test(start_paused = true)]
 async fn eventually_and_consistently_respect_their_duration() {
     const WHILE: Duration = Duration::from_secs(5);
-    let begun = Instant::now();
-    let since = || begun.elapsed();
+    let began = Instant::now();
+    let since = || began.elapsed();
     assert!(eventually(WHILE, async || since() >= Duration::from_secs(3)).await);
     assert!(since() < Duration::from_secs(4), "it ends as soon as it holds");
     assert!(!eventually(WHILE, async || false).await);
     assert!(since() >= Duration::from_secs(8));
-    let begun = Instant::now();
+    let began = Instant::now();
     assert!(consistently(WHILE, async || true).await);
-    assert!(begun.elapsed() >= WHILE);
-    assert!(!consistently(WHILE, async || begun.elapsed() < Duration::from_secs(7)).await);
+    assert!(began.elapsed() >= WHILE);
+    assert!(!consistently(WHILE, async || began.elapsed() < Duration::from_secs(7)).await);
 }

@@ -112,11 +112,11 @@ async fn delayed_request_does_not_block_others_with_its_body() {
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
     server.faults().add(Rule { name: Some("slow".into()), ..Rule::new(Fault::Delay(delay)) });
-    let begun = Instant::now();
+    let began = Instant::now();
     let post = async |name: &str| {
         let object = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(2_500_000)}});
         let (code, _) = send_in_process(&server, Method::POST, CONFIG_MAPS, object).await;
-        (code, begun.elapsed() >= delay)
+        (code, began.elapsed() >= delay)
     };
     // The objects are too large, but they are rejected only after validation.
     assert_eq!(tokio::join!(post("slow"), post("quick")), ((422, true), (422, false)));
@@ -142,7 +142,7 @@ async fn rules_match_subresources_and_users() {
 async fn view_lags_by_a_duration_for_reads_and_watches() {
     const LAG: Duration = Duration::from_secs(10);
     let server = server().await;
-    let (begun, a) = (Instant::now(), create(&server, "a").await);
+    let (began, a) = (Instant::now(), create(&server, "a").await);
     let rule = Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(Fault::Lag(Lag::Time(LAG))) };
     let rule = server.faults().add(rule);
     let mut all = watch(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
@@ -154,19 +154,19 @@ async fn view_lags_by_a_duration_for_reads_and_watches() {
     let not_older = format!("resourceVersion={b}&resourceVersionMatch=NotOlderThan");
     assert_eq!(names(&server, &not_older).await, "504", "the version is not reached in time");
     let (name, mark) = next_name(&mut all).await;
-    assert_eq!((name.as_str(), begun.elapsed()), ("a", LAG));
+    assert_eq!((name.as_str(), began.elapsed()), ("a", LAG));
     assert!(mark < a, "a bookmark of {mark}");
     assert_eq!(names(&server, "resourceVersion=0").await, "a");
     sleep(LAG / 2 - Duration::from_secs(1)).await;
     assert_eq!(names(&server, &not_older).await, "a b", "the list waits for a version that is reached soon");
     let (name, mark) = next_name(&mut all).await;
-    assert_eq!((name.as_str(), begun.elapsed()), ("b", LAG * 3 / 2));
+    assert_eq!((name.as_str(), began.elapsed()), ("b", LAG * 3 / 2));
     assert!(mark < b, "a bookmark of {mark}");
     assert_eq!(next_name(&mut newest).await.0, "b");
     create(&server, "c").await;
     server.faults().remove(rule);
     assert_eq!(next_name(&mut newest).await.0, "c");
-    assert_eq!(begun.elapsed(), LAG * 3 / 2, "without the rule, events are not delayed");
+    assert_eq!(began.elapsed(), LAG * 3 / 2, "without the rule, events are not delayed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,15 +179,15 @@ async fn view_lags_by_a_number_of_versions() {
         until: Some(until),
         ..Rule::new(Fault::Lag(Lag::Versions(1)))
     };
-    let begun = Instant::now();
+    let began = Instant::now();
     server.faults().add(lag);
     create(&server, "a").await;
     assert_eq!(names(&server, "resourceVersion=0").await, "");
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "b").await;
-    assert_eq!((next_name(&mut watch).await.0, begun.elapsed()), ("a".into(), Duration::ZERO));
+    assert_eq!((next_name(&mut watch).await.0, began.elapsed()), ("a".into(), Duration::ZERO));
     assert_eq!(names(&server, "resourceVersion=0").await, "a");
-    assert_eq!((next_name(&mut watch).await.0, begun.elapsed()), ("b".into(), until), "the rule has ended");
+    assert_eq!((next_name(&mut watch).await.0, began.elapsed()), ("b".into(), until), "the rule has ended");
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 

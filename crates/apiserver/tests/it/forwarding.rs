@@ -83,21 +83,21 @@ async fn next(answer: &mut Response<InProcessBody>) -> io::Result<Bytes> {
 #[tokio::test(start_paused = true)]
 async fn forwarded_logs_have_no_timeout() {
     let (_live, plan) = plan(LONG, LONG).await;
-    let begun = Instant::now();
+    let began = Instant::now();
     for path in [LOG.to_owned(), format!("{LOG}?follow=true")] {
         let mut answer = send_in_process(&plan, Method::GET, &path).await;
         assert_eq!((answer.status().as_u16(), next(&mut answer).await.expect("a line")), (200, "a line\n".into()));
     }
-    assert_eq!(begun.elapsed().as_secs(), 4 * LONG.as_secs());
+    assert_eq!(began.elapsed().as_secs(), 4 * LONG.as_secs());
 }
 
 #[tokio::test(start_paused = true)]
 async fn forwarded_watch_has_a_timeout_only_for_its_head() {
     let watch = format!("{METRICS}?watch=1");
     let (_live, late) = plan(LONG, Duration::ZERO).await;
-    let begun = Instant::now();
+    let began = Instant::now();
     assert_eq!(
-        (send_in_process(&late, Method::GET, &watch).await.status().as_u16(), begun.elapsed().as_secs()),
+        (send_in_process(&late, Method::GET, &watch).await.status().as_u16(), began.elapsed().as_secs()),
         (504, 60)
     );
     let (_live, slow) = plan(Duration::ZERO, LONG).await;
@@ -108,17 +108,17 @@ async fn forwarded_watch_has_a_timeout_only_for_its_head() {
 async fn other_forwarded_reads_time_out_as_a_whole() {
     for path in [METRICS.to_owned(), format!("{METRICS}/p?watch=1"), format!("{METRICS}/watch/x")] {
         let (_live, late) = plan(LONG, Duration::ZERO).await;
-        let begun = Instant::now();
+        let began = Instant::now();
         assert_eq!(
-            (send_in_process(&late, Method::GET, &path).await.status().as_u16(), begun.elapsed().as_secs()),
+            (send_in_process(&late, Method::GET, &path).await.status().as_u16(), began.elapsed().as_secs()),
             (504, 60)
         );
         let (_live, endless) = plan(Duration::from_secs(20), Duration::from_secs(20)).await;
-        let begun = Instant::now();
+        let began = Instant::now();
         let mut answer = send_in_process(&endless, Method::GET, &path).await;
         assert_eq!(next(&mut answer).await.expect("a line"), "a line\n");
         let error = next(&mut answer).await.expect_err("the body never ends");
-        assert_eq!((error.kind(), begun.elapsed().as_secs()), (io::ErrorKind::TimedOut, 60), "{path}");
+        assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, 60), "{path}");
     }
 }
 
@@ -133,7 +133,7 @@ async fn read_bodies_are_ignored_and_review_bodies_time_out() {
     for path in [LOG, METRICS] {
         assert_eq!(call(Method::GET, path).await.expect("an answer").status(), 200);
     }
-    let begun = Instant::now();
+    let began = Instant::now();
     let response = call(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await;
-    assert_eq!((response.expect("an answer").status().as_u16(), begun.elapsed().as_secs()), (504, 60));
+    assert_eq!((response.expect("an answer").status().as_u16(), began.elapsed().as_secs()), (504, 60));
 }

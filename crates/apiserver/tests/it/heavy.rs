@@ -92,9 +92,9 @@ async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
             let (work, start) = (tokio::spawn(work), Instant::now());
             let mut longest = Duration::ZERO;
             while !work.is_finished() {
-                let begun = Instant::now();
+                let began = Instant::now();
                 assert_ready(&server).await;
-                longest = longest.max(begun.elapsed());
+                longest = longest.max(began.elapsed());
             }
             work.await.expect("no panic");
             waits.push((longest, start.elapsed()));

@@ -193,9 +193,9 @@ async fn continue_token_with_a_future_revision_times_out() {
         (EVENTS, LAST, 504, 0, None),
         (CONFIG_MAPS, LAST + 1, 400, 0, None),
     ] {
-        let begun = tokio::time::Instant::now();
+        let began = tokio::time::Instant::now();
         let answer = get(&server, &format!("{path}?continue={}", token(revision))).await;
-        assert_eq!((answer.code, begun.elapsed().as_secs()), (code, seconds), "{path} {revision}: {:?}", answer.body);
+        assert_eq!((answer.code, began.elapsed().as_secs()), (code, seconds), "{path} {revision}: {:?}", answer.body);
         assert_eq!(answer.body["details"]["retryAfterSeconds"].as_u64(), retry, "{path} {revision}");
     }
 }

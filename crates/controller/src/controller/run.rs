@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
             stop.request();
         }
         // First, so that no worker takes another key.
-        self.inner.requests.wind_down();
+        self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = &mut stopped => return Ok(()),
-            previous_runs_ended = inner.previous_runs_ended() => previous_runs_ended?,
+            wait_for_previous_runs = inner.wait_for_previous_runs() => wait_for_previous_runs?,
         }
         let syncs = self.start_sources()?;
         tokio::select! {

@@ -34,7 +34,7 @@ impl Ending {
     }
 
     /// Records parts that did not end in time.
-    pub(super) fn add_left(&self, left: impl IntoIterator<Item = String>) {
+    pub(super) fn add_leftovers(&self, left: impl IntoIterator<Item = String>) {
         self.lock().left.extend(left);
     }
 

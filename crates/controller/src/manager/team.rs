@@ -79,7 +79,7 @@ impl Team {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
             Err(ControllerError::StopTimedOut { controller, unfinished, .. }) => {
-                self.ending.add_left([named(&controller, &unfinished)]);
+                self.ending.add_leftovers([named(&controller, &unfinished)]);
             }
             Err(error) => self.fail(error),
         }

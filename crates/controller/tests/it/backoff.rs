@@ -71,13 +71,13 @@ async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     assert_eq!(calls.take().len(), 1, "the pending retry");
     change(&sites, &trigger);
     while calls.take().is_empty() {
         pass(0.01).await;
     }
-    begun.elapsed().as_secs_f64()
+    began.elapsed().as_secs_f64()
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::TestMetrics;
-use crate::support::{elector_of, holder, key, usurp};
+use crate::support::{elector_of, holder, key, take_lease_over};
 
 /// A gate that blocks threads until it opens.
 #[derive(Clone, Default)]
@@ -132,7 +132,7 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     let is_called = calls.clone();
     let waits = move || until("the reconciler is called", || !is_called.lock().unwrap().is_empty());
     tokio::task::spawn_blocking(waits).await.unwrap();
-    usurp(&leases, "stranger");
+    take_lease_over(&leases, "stranger");
     trigger.trigger(key("next"));
     // The other holder does not renew, so the lease expires soon.
     let (seen, held) = (status.clone(), leases.clone());
@@ -164,7 +164,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     trigger.trigger(key("blocks"));
     let waits = move || until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     tokio::task::spawn_blocking(waits).await.unwrap();
-    usurp(&leases, "stranger");
+    take_lease_over(&leases, "stranger");
     let error = run.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
     door.open();

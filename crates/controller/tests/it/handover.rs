@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::{Recorder, pass, run};
-use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, touch, usurp};
+use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, take_lease_over, touch};
 
 /// Starts a replica that runs this controller under the lock.
 fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
@@ -51,7 +51,7 @@ async fn next_term_reconciles_deletions_between_terms() {
     pass(1.0).await;
     calls.take();
     for name in ["x", "again"] {
-        usurp(&leases, "stranger");
+        take_lease_over(&leases, "stranger");
         pass(3.0).await;
         assert!(calls.take().is_empty());
         assert!(sites.remove(&key(name)));

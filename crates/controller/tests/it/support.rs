@@ -84,6 +84,6 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
 }
 
 /// Gives the lease to another holder.
-pub(crate) fn usurp(leases: &Collection<Lease>, by: &str) {
+pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

@@ -82,7 +82,7 @@ fn about(name: &str) -> ObjectReference {
     ObjectReference { kind: "Pod".into(), namespace: "ns".into(), name: name.into(), ..ObjectReference::default() }
 }
 
-fn tell(broadcaster: &EventBroadcaster, object: &str, message: &str) {
+fn record_event(broadcaster: &EventBroadcaster, object: &str, message: &str) {
     let recorder = broadcaster.recorder(EventSource { component: "tester".into(), host: String::new() });
     recorder.event(about(object), EventType::Normal, "Told", message);
 }
@@ -95,8 +95,8 @@ async fn pass(seconds: u64) {
 async fn events_are_created_and_repetitions_patched() {
     let server = server();
     let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
-    (0..3).for_each(|_| tell(&broadcaster, "web", "again"));
-    tell(&broadcaster, "web", "other");
+    (0..3).for_each(|_| record_event(&broadcaster, "web", "again"));
+    record_event(&broadcaster, "web", "other");
     pass(1).await;
     let counts: Vec<_> = server.objects().iter().map(|event| (event.message.clone(), event.count)).collect();
     assert_eq!(counts, [("again".into(), 3), ("other".into(), 1)]);
@@ -108,10 +108,10 @@ async fn events_are_created_and_repetitions_patched() {
 async fn expired_event_is_created_again_with_its_count() {
     let server = server();
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
-    tell(&broadcaster, "web", "again");
+    record_event(&broadcaster, "web", "again");
     pass(1).await;
     server.objects().iter().for_each(|event| assert!(server.remove(&event.key())));
-    tell(&broadcaster, "web", "again");
+    record_event(&broadcaster, "web", "again");
     pass(1).await;
     assert_eq!(server.objects()[0].count, 2);
 }
@@ -131,7 +131,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
         let server = server();
         server.faults().next(faults);
         let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
-        tell(&broadcaster, "web", "hello");
+        record_event(&broadcaster, "web", "hello");
         pass(200).await;
         assert_eq!((tries(&server)["hello"], settled(&memory, "failed")), (expected, Some(failed)), "{kind}");
     }
@@ -141,7 +141,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
 async fn thousand_events_wait_for_the_server_to_return() {
     let server = failing(unreachable(4));
     let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
-    (0..1_000).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), &format!("message {index}")));
+    (0..1_000).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), &format!("message {index}")));
     pass(50_000).await;
     let counts = ["created", "dropped", "failed"].map(|outcome| settled(&memory, outcome));
     assert_eq!(counts, [Some(1_000.0), Some(0.0), Some(0.0)]);
@@ -154,7 +154,7 @@ async fn full_queue_drops_events_without_blocking() {
     let server = failing(silent);
     let config = BroadcasterConfig { queue: 10, ..BroadcasterConfig::default() };
     let (broadcaster, memory) = with_metrics(server, config);
-    (0..25).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
+    (0..25).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), "m"));
     pass(1).await;
     assert_eq!(settled(&memory, "dropped"), Some(15.0));
 }
@@ -164,7 +164,7 @@ async fn shutdown_writes_queued_events() {
     let server = server();
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
-    (0..20).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
+    (0..20).for_each(|index| record_event(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
     // An event that is recorded too late is dropped without harm.
@@ -177,14 +177,14 @@ async fn shutdown_tries_each_event_once_before_its_deadline() {
     let start = tokio::time::Instant::now();
     let server = failing(unreachable(99));
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
-    ["a", "b", "c"].iter().for_each(|name| tell(&broadcaster, name, name));
+    ["a", "b", "c"].iter().for_each(|name| record_event(&broadcaster, name, name));
     pass(30).await;
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.failed, start.elapsed().as_secs()), (3, 30), "the shutdown does not wait for a pause");
     assert_eq!((tries(&server)["b"], tries(&server)["c"]), (1, 1));
 
     let broadcaster = to_sink(failing(silent), BroadcasterConfig::default());
-    ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
+    ["a", "b"].iter().for_each(|name| record_event(&broadcaster, name, name));
     let start = tokio::time::Instant::now();
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.failed, start.elapsed().as_secs()), (2, 5));
@@ -194,7 +194,7 @@ async fn shutdown_tries_each_event_once_before_its_deadline() {
 async fn dropping_the_broadcaster_stops_all_writes() {
     let server = failing(unreachable(99));
     let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
-    tell(&broadcaster, "web", "m");
+    record_event(&broadcaster, "web", "m");
     pass(1).await;
     drop(broadcaster);
     let before = tries(&server)["m"];
@@ -206,7 +206,7 @@ async fn dropping_the_broadcaster_stops_all_writes() {
 async fn unwritten_events_count_as_failed_after_shutdown() {
     let (broadcaster, memory) = with_metrics(failing(silent), BroadcasterConfig::default());
     let _recorder = broadcaster.recorder(EventSource::default());
-    ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
+    ["a", "b"].iter().for_each(|name| record_event(&broadcaster, name, name));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.failed, settled(&memory, "failed")), (2, Some(2.0)));
 }
@@ -240,9 +240,9 @@ async fn broadcasters_have_separate_counts() {
     let (one, other) = (server(), server());
     let broadcasters =
         [to_sink(one.clone(), BroadcasterConfig::default()), to_sink(other.clone(), BroadcasterConfig::default())];
-    tell(&broadcasters[0], "web", "m");
-    tell(&broadcasters[0], "web", "m");
-    tell(&broadcasters[1], "web", "m");
+    record_event(&broadcasters[0], "web", "m");
+    record_event(&broadcasters[0], "web", "m");
+    record_event(&broadcasters[1], "web", "m");
     pass(1).await;
     assert_eq!((one.objects()[0].count, other.objects()[0].count), (2, 1));
 }
@@ -252,7 +252,7 @@ async fn panicking_metrics_lose_no_event() {
     let server = server();
     let config = BroadcasterConfig { metrics: Some(Arc::new(PanickingProvider)), ..BroadcasterConfig::default() };
     let broadcaster = to_sink(server.clone(), config);
-    (0..3).for_each(|nth| tell(&broadcaster, "web", &format!("message {nth}")));
+    (0..3).for_each(|nth| record_event(&broadcaster, "web", &format!("message {nth}")));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.recorded, counts.created, server.objects().len()), (3, 3, 3));
 }
@@ -266,7 +266,7 @@ async fn panicking_spam_key_loses_only_its_event() {
     let correlator = CorrelatorConfig { spam_key: Arc::new(spam_key), ..CorrelatorConfig::default() };
     let server = server();
     let broadcaster = to_sink(server.clone(), BroadcasterConfig { correlator, ..BroadcasterConfig::default() });
-    ["one", "odd", "two"].iter().for_each(|message| tell(&broadcaster, "web", message));
+    ["one", "odd", "two"].iter().for_each(|message| record_event(&broadcaster, "web", message));
     let counts = broadcaster.shutdown(Duration::from_secs(10)).await;
     assert_eq!((counts.created, counts.failed, counts.dropped), (2, 1, 0));
     assert_eq!(tries(&server).into_keys().collect::<Vec<_>>(), ["one", "two"]);
@@ -277,7 +277,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     let server = failing(unreachable(2));
     let config = BroadcasterConfig { retry_pause: Duration::MAX, ..BroadcasterConfig::default() };
     let broadcaster = to_sink(server.clone(), config);
-    tell(&broadcaster, "web", "hello");
+    record_event(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
     // The shutdown ends the pause.
@@ -291,10 +291,10 @@ async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();
     server.faults().next([Outcome::AnswerFails(ApiError::transport("an injected failure"))]);
     let (broadcaster, memory) = with_metrics(server.clone(), BroadcasterConfig::default());
-    tell(&broadcaster, "web", "again");
+    record_event(&broadcaster, "web", "again");
     pass(30).await;
     assert_eq!((settled(&memory, "created"), settled(&memory, "failed")), (Some(1.0), Some(0.0)));
-    tell(&broadcaster, "web", "again");
+    record_event(&broadcaster, "web", "again");
     pass(1).await;
     let counts: Vec<_> = server.objects().iter().map(|event| event.count).collect();
     assert_eq!(counts, [2], "repetitions are counted on the existing event");

@@ -18,7 +18,7 @@ impl Rig {
         Self { correlator: Correlator::new(config), start: Instant::now(), names: 0 }
     }
 
-    fn tell(&mut self, event: Event, seconds: u64) -> Verdict {
+    fn correlate(&mut self, event: Event, seconds: u64) -> Verdict {
         let verdict = self.correlator.correlate(event, self.start + Duration::from_secs(seconds));
         if let Verdict::Create(correlated) | Verdict::Patch(correlated, ..) = &verdict {
             self.names += 1;
@@ -75,9 +75,9 @@ enum Last {
 fn check(before: u32, make: fn(u32) -> Event, interval: u64, last: Event, expected: Last) {
     let mut rig = Rig::new(CorrelatorConfig::default());
     for index in 0..before {
-        rig.tell(make(index), u64::from(index) * interval);
+        rig.correlate(make(index), u64::from(index) * interval);
     }
-    let verdict = rig.tell(last, u64::from(before) * interval);
+    let verdict = rig.correlate(last, u64::from(before) * interval);
     let found = match &verdict {
         Verdict::Create(correlated) if correlated.is_combined => Last::CreatedCombined(correlated.event.count),
         Verdict::Create(correlated) => Last::Created(correlated.event.count),
@@ -128,8 +128,8 @@ fn flood_about_one_object_is_rate_limited() {
 #[test]
 fn rate_limited_events_are_counted() {
     let mut rig = Rig::new(CorrelatorConfig::default());
-    (0..30).for_each(|_| drop(rig.tell(same(0), 0)));
-    let Verdict::Patch(correlated, key, patch) = rig.tell(same(0), 301) else { panic!("not patched") };
+    (0..30).for_each(|_| drop(rig.correlate(same(0), 0)));
+    let Verdict::Patch(correlated, key, patch) = rig.correlate(same(0), 301) else { panic!("not patched") };
     assert_eq!((correlated.event.count, key.to_string().as_str()), (31, "ns/done.1"));
     assert_eq!(patch["count"], 31);
     assert_eq!(correlated.event.resource_version(), "25", "the resourceVersion of the last stored event");
@@ -139,15 +139,15 @@ fn rate_limited_events_are_counted() {
 fn spam_key_is_configurable() {
     let burst_of_one = || CorrelatorConfig { spam_burst: 1, ..CorrelatorConfig::default() };
     let mut by_object = Rig::new(burst_of_one());
-    by_object.tell(event("A", "m", ""), 0);
-    assert_eq!(by_object.tell(event("B", "m", ""), 0), Verdict::Skip);
+    by_object.correlate(event("A", "m", ""), 0);
+    assert_eq!(by_object.correlate(event("B", "m", ""), 0), Verdict::Skip);
 
     let mut config = burst_of_one();
     config.spam_key = Arc::new(|event| event.reason.clone());
     let mut by_reason = Rig::new(config);
-    by_reason.tell(event("A", "m", ""), 0);
-    assert!(matches!(by_reason.tell(event("B", "m", ""), 0), Verdict::Create(_)));
-    assert_eq!(by_reason.tell(event("A", "another", ""), 0), Verdict::Skip);
+    by_reason.correlate(event("A", "m", ""), 0);
+    assert!(matches!(by_reason.correlate(event("B", "m", ""), 0), Verdict::Create(_)));
+    assert_eq!(by_reason.correlate(event("A", "another", ""), 0), Verdict::Skip);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn evicted_event_starts_with_a_new_count() {
     let mut config = CorrelatorConfig { spam_burst: 1_000, ..CorrelatorConfig::default() };
     config.cache_size = 5;
     let mut rig = Rig::new(config);
-    rig.tell(same(0), 0);
-    (0..6).for_each(|index| drop(rig.tell(unique(index), 0)));
-    assert!(matches!(rig.tell(same(0), 0), Verdict::Create(correlated) if correlated.event.count == 1));
+    rig.correlate(same(0), 0);
+    (0..6).for_each(|index| drop(rig.correlate(unique(index), 0)));
+    assert!(matches!(rig.correlate(same(0), 0), Verdict::Create(correlated) if correlated.event.count == 1));
 }

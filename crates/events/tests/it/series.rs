@@ -27,7 +27,7 @@ impl Rig {
         Self { new, old, broadcaster, recorder }
     }
 
-    fn tell(&self, message: &str) {
+    fn record_event(&self, message: &str) {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
@@ -53,7 +53,7 @@ async fn pass(seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn second_event_starts_a_series_written_at_end() {
     let rig = Rig::new();
-    (0..5).for_each(|nth| rig.tell(&format!("message {nth}")));
+    (0..5).for_each(|nth| rig.record_event(&format!("message {nth}")));
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 2)]);
     let requests = rig.new.requests().len();
@@ -61,7 +61,7 @@ async fn second_event_starts_a_series_written_at_end() {
     assert_eq!(rig.stored(), [("message 0".into(), 5)]);
     assert_eq!(rig.new.requests().len(), requests + 1);
     // The next event is a different one.
-    rig.tell("later");
+    rig.record_event("later");
     pass(1).await;
     assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
     let counts = rig.shutdown().await;
@@ -72,7 +72,7 @@ async fn second_event_starts_a_series_written_at_end() {
 async fn ongoing_series_is_written_every_half_hour() {
     let rig = Rig::new();
     for _ in 0..75 {
-        rig.tell("again");
+        rig.record_event("again");
         pass(60).await;
     }
     // Created, turned into a series, and updated twice.
@@ -83,7 +83,7 @@ async fn ongoing_series_is_written_every_half_hour() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_writes_series_counts() {
     let rig = Rig::new();
-    (0..5).for_each(|_| rig.tell("again"));
+    (0..5).for_each(|_| rig.record_event("again"));
     pass(1).await;
     let new = rig.new.clone();
     let counts = rig.shutdown().await;
@@ -94,10 +94,10 @@ async fn shutdown_writes_series_counts() {
 #[tokio::test(start_paused = true)]
 async fn series_with_deleted_event_is_created_again() {
     let rig = Rig::new();
-    rig.tell("again");
+    rig.record_event("again");
     pass(1).await;
     assert!(rig.new.remove(&rig.new.objects()[0].key()));
-    rig.tell("again");
+    rig.record_event("again");
     pass(1).await;
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
@@ -106,10 +106,10 @@ async fn series_with_deleted_event_is_created_again() {
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
-    rig.tell("again");
+    rig.record_event("again");
     pass(1).await;
     rig.new.faults().next_of(Verb::Patch, [Outcome::refused(404, Reason::NotFound)]);
-    rig.tell("again");
+    rig.record_event("again");
     pass(30).await;
     assert_eq!(rig.stored(), [("again".into(), 2)]);
     assert_eq!(rig.shutdown().await.patched, 1);
@@ -119,7 +119,7 @@ async fn existing_series_is_patched_on_retry() {
 async fn server_without_events_api_gets_v1_events() {
     let rig = Rig::new();
     rig.new.faults().when(|_| Some(Outcome::refused(404, Reason::NotFound)));
-    (0..3).for_each(|_| rig.tell("again"));
+    (0..3).for_each(|_| rig.record_event("again"));
     pass(1).await;
     assert_eq!((rig.old.objects()[0].message.as_str(), rig.old.objects()[0].count), ("again", 3));
     assert_eq!(rig.new.requests().len(), 1, "the API is tried once");
@@ -133,7 +133,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     let mut missing = Status::failure(404, Reason::NotFound, "namespaces \"ns\" not found");
     missing.details = Some(StatusDetails { kind: "namespaces".into(), name: "ns".into(), ..StatusDetails::default() });
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
-    rig.tell("lost");
+    rig.record_event("lost");
     pass(1).await;
     // A namespace that is missing later is not a missing API either.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
@@ -155,7 +155,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
         let kind = format!("{:?}", faults[0]);
         let rig = Rig::new();
         rig.new.faults().next(faults);
-        rig.tell("hello");
+        rig.record_event("hello");
         pass(200).await;
         assert_eq!(rig.new.requests().len(), expected, "{kind}");
         assert_eq!(rig.shutdown().await.failed, failed, "{kind}");
@@ -166,10 +166,10 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
-    rig.tell("again");
+    rig.record_event("again");
     pass(1).await;
     rig.new.faults().next(vec![Outcome::Fails(ApiError::transport("an injected failure")); 12]);
-    rig.tell("again");
+    rig.record_event("again");
     pass(20 * 60).await;
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
@@ -200,9 +200,9 @@ async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();
     let lost = Outcome::AnswerFails(ApiError::transport("an injected failure"));
     rig.new.faults().next_of(Verb::Create, [lost]);
-    rig.tell("again");
+    rig.record_event("again");
     pass(30).await;
-    rig.tell("again");
+    rig.record_event("again");
     pass(1).await;
     assert_eq!(rig.stored(), [("again".into(), 2)]);
     let counts = rig.shutdown().await;

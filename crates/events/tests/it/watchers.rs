@@ -18,7 +18,7 @@ fn about(name: &str) -> ObjectReference {
     ObjectReference { kind, api_version, namespace: "ns".into(), name: name.into(), ..ObjectReference::default() }
 }
 
-fn tell(broadcaster: &EventBroadcaster, event_type: EventType, message: &str) {
+fn record_event(broadcaster: &EventBroadcaster, event_type: EventType, message: &str) {
     let recorder = broadcaster.recorder(EventSource { component: "tester".into(), host: String::new() });
     recorder.event(about("web"), event_type, "Told", message);
 }
@@ -30,11 +30,11 @@ fn taken(watcher: &mut EventWatcher) -> Vec<String> {
 #[tokio::test]
 async fn watcher_gets_filtered_events_in_order_then_end() {
     let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
-    tell(&broadcaster, EventType::Warning, "too early");
+    record_event(&broadcaster, EventType::Warning, "too early");
     let mut all = broadcaster.watch(|_| true);
     let mut warnings = broadcaster.watch(|event| event.event_type == "Warning");
-    tell(&broadcaster, EventType::Normal, "one");
-    tell(&broadcaster, EventType::Warning, "two");
+    record_event(&broadcaster, EventType::Normal, "one");
+    record_event(&broadcaster, EventType::Warning, "two");
     let recorder = broadcaster.recorder(EventSource::default());
     broadcaster.shutdown(Duration::from_secs(5)).await;
     recorder.event(about("web"), EventType::Warning, "Late", "too late");
@@ -54,7 +54,7 @@ async fn slow_or_dropped_watcher_does_not_affect_others() {
     drop(gone);
     let mut quick_got = Vec::new();
     for message in ["one", "two", "three", "four", "five"] {
-        tell(&broadcaster, EventType::Normal, message);
+        record_event(&broadcaster, EventType::Normal, message);
         quick_got.extend(taken(&mut quick));
     }
     assert_eq!(quick_got, ["one", "two", "three", "four", "five"]);
@@ -69,7 +69,7 @@ async fn panicking_filter_drops_event_only_for_its_watcher() {
         true
     });
     let mut other = broadcaster.watch(|_| true);
-    ["good", "bad", "better"].iter().for_each(|message| tell(&broadcaster, EventType::Normal, message));
+    ["good", "bad", "better"].iter().for_each(|message| record_event(&broadcaster, EventType::Normal, message));
     assert_eq!((taken(&mut broken), broken.dropped()), (vec!["good".into(), "better".into()], 1));
     assert_eq!(taken(&mut other), ["good", "bad", "better"]);
 }
@@ -127,7 +127,7 @@ async fn maximum_queue_length_is_accepted() {
     broadcaster.start_recording_to_sink(server.clone());
     broadcaster.start_recording_series_to_sink(Collection::default(), server.clone());
     let (mut watcher, mut fake) = (broadcaster.watch(|_| true), FakeRecorder::new(usize::MAX));
-    tell(&broadcaster, EventType::Normal, "m");
+    record_event(&broadcaster, EventType::Normal, "m");
     fake.recorder().event(about("web"), EventType::Normal, "Told", "m");
     assert_eq!((taken(&mut watcher).len(), fake.take().len()), (1, 1));
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.created, 2);

@@ -165,7 +165,7 @@ impl<T> Default for Memory<T> {
     }
 }
 
-/// Keeps the history of a cache on: see [`Cache::remember`](crate::Cache::remember). Dropping it removes its bound. The
+/// A guard that keeps the history of a cache enabled: see [`Cache::remember`](crate::Cache::remember). Dropping it removes its bound. The
 /// bounds of other guards stay.
 #[must_use = "the cache forgets its changes as soon as this is dropped"]
 pub struct HistoryGuard<T> {

@@ -89,8 +89,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let mut noting = cache.noting();
         noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
-        let shared = cache.clone();
-        let reader = thread::spawn(move || sender.send(shared.undecodable().len()));
+        let read_cache = cache.clone();
+        let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
         assert!(receiver.try_recv().is_err(), "the commit is not recorded yet");
         cache.noted.reach(noting.writer.stamp());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader waits for the writer"), 0);

@@ -62,8 +62,8 @@ impl Parts {
         self.has_changed = !self.parts.is_empty();
         self.parts.retain(|place, _| places.contains(place));
         for place in places {
-            let begun = || Part { revision: String::new(), reached: String::new(), listed: None };
-            self.parts.entry(place).or_insert_with(begun);
+            let new_part = || Part { revision: String::new(), reached: String::new(), listed: None };
+            self.parts.entry(place).or_insert_with(new_part);
         }
     }
 

@@ -25,7 +25,7 @@ const MIN_AGAIN: usize = 2;
 const MIN_COPY: usize = 5;
 
 /// The maximum distance of a copy.
-const REACH: usize = u16::MAX as usize;
+const WINDOW: usize = u16::MAX as usize;
 
 /// The last position of byte sequences, by a hash of as many bytes as the shortest copy.
 #[derive(Clone)]
@@ -137,7 +137,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
 
 /// Returns the longest copy from these positions.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
-    let in_reach = places.into_iter().flatten().filter(|from| at - from <= REACH);
+    let in_reach = places.into_iter().flatten().filter(|from| at - from <= WINDOW);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     /// Returns the compressed size.
     #[track_caller]
-    fn there_and_back(dictionary: &str, head: &str, text: &str) -> usize {
+    fn round_trip(dictionary: &str, head: &str, text: &str) -> usize {
         let all = [dictionary, head, text].concat();
         let begin = all.len() - text.len();
         let compressed = compress(all.as_bytes(), &places(dictionary.as_bytes()), dictionary.len(), begin);
@@ -256,21 +256,21 @@ mod tests {
     #[test]
     fn known_text_compresses_to_a_few_bytes() {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
-        assert_eq!(there_and_back(known, "", known), 3);
-        assert_eq!(there_and_back("", known, known), 3);
+        assert_eq!(round_trip(known, "", known), 3);
+        assert_eq!(round_trip("", known, known), 3);
         // Another date of the same length costs the date and two items.
         let other = known.replace("2026-08-05", "1999-12-31");
-        assert_eq!(there_and_back(known, "", &other), 3 + 1 + 10 + 1);
-        assert_eq!(there_and_back("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
-        assert_eq!(there_and_back("", "", ""), 0);
+        assert_eq!(round_trip(known, "", &other), 3 + 1 + 10 + 1);
+        assert_eq!(round_trip("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
+        assert_eq!(round_trip("", "", ""), 0);
     }
 
     #[test]
     fn digests_compress_to_half_their_size() {
         let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-        assert_eq!(there_and_back("", "", digest), 1 + 32);
+        assert_eq!(round_trip("", "", digest), 1 + 32);
         for digits in 0..digest.len() {
-            there_and_back("", "", &digest[..digits]);
+            round_trip("", "", &digest[..digits]);
         }
     }
 
@@ -278,9 +278,9 @@ mod tests {
     fn text_beyond_the_window_is_not_copied() {
         let mut random = fastrand::Rng::with_seed(1);
         let letters: String = (0..101).map(|_| random.uppercase()).collect();
-        let far = letters + &"-".repeat(REACH - 100);
-        assert_eq!(there_and_back(&far, "", &far[1..101]), 3);
-        assert!(there_and_back(&far, "", &far[..8]) > 3);
+        let far = letters + &"-".repeat(WINDOW - 100);
+        assert_eq!(round_trip(&far, "", &far[1..101]), 3);
+        assert!(round_trip(&far, "", &far[..8]) > 3);
     }
 
     /// Texts with repetitions, near and far.
@@ -299,8 +299,8 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_text_survives_compression(dictionary in text(), head in text(), text in text()) {
-            there_and_back(&dictionary, &head, &text);
+        fn any_text_round_trips(dictionary in text(), head in text(), text in text()) {
+            round_trip(&dictionary, &head, &text);
         }
 
         /// Arbitrary input does not panic, and the output has at most the requested length.

@@ -13,23 +13,23 @@ use crate::sync::{Mutex, RwLock};
 
 /// The dictionary and the shared metadata of one type. It exists as long as there is an object of the type.
 pub(super) struct Dictionary {
-    learnt: RwLock<Arc<Learnt>>,
+    learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
 /// A text that only grows. An object is decompressed with the prefix with which it was compressed.
 #[derive(Clone)]
-struct Learnt {
+struct GrowingText {
     text: Vec<u8>,
     places: Places,
 }
 
 /// The maximum size of a dictionary. More would hardly help.
-const MOST: usize = 32 << 10;
+const MAX_LEN: usize = 32 << 10;
 
 /// The maximum part of one object in a dictionary.
-const MOST_OF_ONE: usize = 8 << 10;
+const MAX_OBJECT_LEN: usize = 8 << 10;
 
 /// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, 8 adds about
 /// one object of each sort, and 7 adds too few.
@@ -52,7 +52,7 @@ impl Dictionary {
     }
 
     fn new() -> Self {
-        let learnt = Learnt { text: Vec::new(), places: Places::new(14) };
+        let learnt = GrowingText { text: Vec::new(), places: Places::new(14) };
         Self { learnt: RwLock::new(Arc::new(learnt)), commons: Commons::default(), recent: Recent::default() }
     }
 
@@ -67,7 +67,7 @@ impl Dictionary {
         let known = learnt.text.len();
         let text = [&learnt.text, before.as_bytes(), json.as_bytes()].concat();
         let compressed = compress(&text, &learnt.places, known, known + before.len());
-        if known < MOST && compressed.len() * RATIO > json.len() {
+        if known < MAX_LEN && compressed.len() * RATIO > json.len() {
             self.learn(&learnt, json);
         }
         (compressed, known as u32)
@@ -91,10 +91,10 @@ impl Dictionary {
 
     /// Adds an object to the dictionary, unless another thread has changed it meanwhile. That thread may have added a
     /// similar object.
-    fn learn(&self, before: &Arc<Learnt>, json: &str) {
-        let mut learnt = Learnt::clone(before);
+    fn learn(&self, before: &Arc<GrowingText>, json: &str) {
+        let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();
-        let more = json.len().min(MOST_OF_ONE).min(MOST - begin);
+        let more = json.len().min(MAX_OBJECT_LEN).min(MAX_LEN - begin);
         learnt.text.extend_from_slice(&json.as_bytes()[..more]);
         for at in begin..learnt.text.len() {
             learnt.places.enter(&learnt.text, at);
@@ -129,21 +129,21 @@ mod tests {
             assert!(pair[0].0.len() > 6000, "the text was unknown");
             assert_eq!(pair[1].0.len() < 100, new, "the text was added");
         }
-        assert_eq!(learnt(&dictionary), MOST);
+        assert_eq!(learnt(&dictionary), MAX_LEN);
         for (text, (compressed, learnt)) in texts.iter().zip(&compressed) {
             let back = dictionary.decompress([b"", b""], compressed, *learnt as usize, text.len());
             assert_eq!(back.as_ref(), Some(text));
         }
-        assert_eq!(dictionary.decompress([b"", b""], &compressed[0].0, MOST + 1, 6000), None);
+        assert_eq!(dictionary.decompress([b"", b""], &compressed[0].0, MAX_LEN + 1, 6000), None);
     }
 
     #[test]
     fn large_object_does_not_fill_the_dictionary() {
         let dictionary = Dictionary::new();
         dictionary.compress("", &text(1, 100_000));
-        assert_eq!(learnt(&dictionary), MOST_OF_ONE);
+        assert_eq!(learnt(&dictionary), MAX_OBJECT_LEN);
         dictionary.compress("", &text(2, 1_000));
-        assert_eq!(learnt(&dictionary), MOST_OF_ONE + 1_000);
+        assert_eq!(learnt(&dictionary), MAX_OBJECT_LEN + 1_000);
     }
 
     #[test]

@@ -43,7 +43,7 @@ struct Skim {
 }
 
 /// The maximum size of an object, so that all positions, including those in the dictionary, fit into 32 bits.
-const MOST: u32 = 1 << 30;
+const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
     pub(super) fn new<T: 'static>(json: &str) -> serde_json::Result<Self> {
@@ -58,7 +58,7 @@ impl Record {
         let ObjectMeta { name, namespace, uid, resource_version, generation, deletion_timestamp, .. } = metadata;
         let head = [name, namespace, uid, resource_version];
         let mut ends = [0; 4];
-        let size = u32::try_from(json.len()).ok().filter(|&size| size <= MOST);
+        let size = u32::try_from(json.len()).ok().filter(|&size| size <= MAX_LEN);
         let size = size.ok_or_else(|| serde_json::Error::custom("the object is larger than 1 GiB"))?;
         let mut end = 0;
         for (text, at) in head.iter().zip(&mut ends) {

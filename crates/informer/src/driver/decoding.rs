@@ -36,13 +36,13 @@ const BATCH_BYTES: usize = 256 << 10;
 const BATCH_ITEMS: usize = 200;
 
 /// Up to this size, decoding is short enough for a current-thread runtime.
-const ON_THE_SPOT: usize = 32 << 10;
+const INLINE_BYTES: usize = 32 << 10;
 
 /// The maximum number of items that are decoded at once. Each may call a transform, which is user code and may be slow.
-const ITEMS_ON_THE_SPOT: usize = 16;
+const INLINE_ITEMS: usize = 16;
 
 /// The maximum number of batches that are being decoded. It bounds the memory if the source is faster than the decoder.
-const UNDER_WAY: usize = 4;
+const MAX_BATCHES: usize = 4;
 
 /// The number of bytes to decode.
 pub(super) trait RawSize {
@@ -72,10 +72,10 @@ where
             if let Some(item) = self.ready.pop_front() {
                 return Poll::Ready(Some(item));
             }
-            while self.under_way.len() < UNDER_WAY && self.gather(context) && !self.is_for_the_spot() {
+            while self.under_way.len() < MAX_BATCHES && self.gather(context) && !self.fits_inline() {
                 self.hand_over();
             }
-            if self.is_for_the_spot() {
+            if self.fits_inline() {
                 let batch = self.take_gathered();
                 self.ready.extend(decode_all(&*self.decode, batch));
                 continue;
@@ -122,8 +122,8 @@ where
     }
 
     /// Whether the collected items are few, and next in order.
-    fn is_for_the_spot(&self) -> bool {
-        let is_little = self.gathered_bytes <= ON_THE_SPOT && self.gathered.len() <= ITEMS_ON_THE_SPOT;
+    fn fits_inline(&self) -> bool {
+        let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
     }
 

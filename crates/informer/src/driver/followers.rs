@@ -44,7 +44,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
-            self.turn_to(followed, &stop).await;
+            self.switch_to(followed, &stop).await;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -59,7 +59,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
     }
 
     /// Ends the drivers of removed namespaces first, so that they write nothing after their objects are gone.
-    async fn turn_to(&mut self, followed: Followed, stop: &CancellationToken) {
+    async fn switch_to(&mut self, followed: Followed, stop: &CancellationToken) {
         let places = followed.places();
         let is_gone = |place: &Place| !places.contains(place);
         self.running.iter().filter(|(place, _)| is_gone(place)).for_each(|(_, stop)| stop.cancel());

@@ -39,7 +39,7 @@ struct Inner {
 impl Whole {
     /// Returns the reporter for the driver of a part.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
-        self.lock().parts.entry(place.clone()).or_insert_with(begun);
+        self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }
     }
 
@@ -47,7 +47,7 @@ impl Whole {
     pub(super) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
-        places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(begun));
+        places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(initial_state));
         inner.has_begun = true;
         inner.version += 1;
         drop(inner);
@@ -127,7 +127,7 @@ impl Whole {
 }
 
 /// The state of a driver that is about to list.
-fn begun() -> Arc<InformerState> {
+fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
     /// When the last event arrived, or when the watch was opened.
-    last_event: Instant,
+    last_received: Instant,
     /// When the last bookmark arrived.
     bookmarked: Option<Instant>,
     /// The longest time between two bookmarks.
@@ -86,7 +86,7 @@ impl<T: Object> Reflector<T> {
                 if matches!(event, WatchEvent::Bookmark(_)) {
                     self.silent_watches = 0;
                 }
-                self.bookmark_gap = stream.record(now, &event).or(self.bookmark_gap);
+                self.bookmark_gap = stream.record_event(now, &event).or(self.bookmark_gap);
                 let output = self.accept(&mut stream, event);
                 return Step { output, ..self.watch(stream) };
             }
@@ -94,7 +94,7 @@ impl<T: Object> Reflector<T> {
             Some(Err(error)) if is_cut(&error) => return self.watch_ended(now, &stream),
             Some(Err(error)) => error,
         };
-        self.went_well(now, &stream);
+        self.was_successful(now, &stream);
         if error.is_expired() {
             return self.delay_watch(now, None, Then::Round);
         }
@@ -138,7 +138,7 @@ impl<T: Object> Reflector<T> {
         Stream {
             opened: now,
             until,
-            last_event: now,
+            last_received: now,
             bookmarked: None,
             bookmark_gap: None,
             has_news: false,
@@ -164,7 +164,7 @@ impl<T: Object> Reflector<T> {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
             gap.saturating_add(self.config.watch_grace).checked_mul(1 << self.silent_watches.min(16))
         };
-        stream.last_event.checked_add(self.config.watch_idle_timeout.or_else(by_bookmarks)?)
+        stream.last_received.checked_add(self.config.watch_idle_timeout.or_else(by_bookmarks)?)
     }
 
     fn accept(&mut self, stream: &mut Stream, event: WatchEvent<T>) -> Option<Output<T>> {
@@ -189,7 +189,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn watch_ended(&mut self, now: Instant, stream: &Stream) -> Step<T> {
-        if self.went_well(now, stream) {
+        if self.was_successful(now, stream) {
             return self.resume_watch().into();
         }
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
@@ -197,7 +197,7 @@ impl<T: Object> Reflector<T> {
 
     /// Whether an ended watch was successful: it lasted, or it delivered events and is not one of many short watches in
     /// a row. Then delays are reset.
-    fn went_well(&mut self, now: Instant, stream: &Stream) -> bool {
+    fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
         let well = lasted || (stream.has_news && self.short_watches <= SHORT_WATCHES);
@@ -212,12 +212,12 @@ impl<T: Object> Reflector<T> {
 impl Stream {
     /// Continues a finished streaming list as a watch.
     pub(super) fn after_list(self, now: Instant) -> Self {
-        Self { opened: now, last_event: now, has_news: true, is_synthetic: false, ..self }
+        Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
     /// Records an event. Returns the longest time between bookmarks, if the event is a bookmark and not the first one.
-    fn record<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
-        self.last_event = now;
+    fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
+        self.last_received = now;
         self.has_news = true;
         if !matches!(event, WatchEvent::Bookmark(_)) {
             return None;

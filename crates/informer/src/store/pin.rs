@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use super::record::{PAGE, Page};
-use super::terms::Sought;
+use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
 /// The state of a store at one stamp. It is kept as long as the pin exists.
@@ -33,7 +33,7 @@ impl<V: Value> Pin<V> {
     }
 
     /// Whether both are pins of one store.
-    pub(crate) fn is_of_the_store_of(&self, other: &Self) -> bool {
+    pub(crate) fn is_of_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
 
@@ -71,7 +71,7 @@ impl<V: Value> Pin<V> {
         value: &str,
         take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>,
     ) -> Vec<R> {
-        let sought = Sought::new(&self.store.hasher, index, value);
+        let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
             // Slots from here on were not read yet.
@@ -182,7 +182,7 @@ impl<V: Value, R> Reading<V, R> {
     }
 
     /// Takes the pages that were read since the last call. They must be dropped without locks.
-    pub(crate) fn take_spent(&mut self) -> Vec<Arc<Page<V>>> {
+    pub(crate) fn take_read_pages(&mut self) -> Vec<Arc<Page<V>>> {
         std::mem::take(&mut self.spent)
     }
 

@@ -7,7 +7,7 @@ use pintle_meta::ObjectKey;
 
 use super::record::{PAGE, Page, Version};
 use super::table::Table;
-use super::terms::{Sought, TermIds, Terms};
+use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
 /// Aligned so that the locks of two shards are in different cache lines, also with adjacent-line prefetch.
@@ -103,7 +103,7 @@ impl<V: Value> Shard<V> {
             Some(_) => {
                 let values = values.iter().map(|(index, value)| (*index, value.as_str()));
                 let values = key.namespace().map(|namespace| (super::NAMESPACES, namespace)).into_iter().chain(values);
-                self.terms.learn(hasher, page.terms(at(slot)).unwrap_or(&TermIds::default()), values, slot)
+                self.terms.term_ids(hasher, page.terms(at(slot)).unwrap_or(&TermIds::default()), values, slot)
             }
             None => TermIds::default(),
         };
@@ -159,7 +159,7 @@ impl<V: Value> Shard<V> {
             && let Some(terms) = page.all_terms(at(slot)).last()
         {
             for value in values {
-                terms.push(self.terms.learn_one(Sought::new(hasher, index, value), slot));
+                terms.push(self.terms.term_id(TermQuery::new(hasher, index, value), slot));
             }
         }
     }

@@ -36,13 +36,13 @@ struct Term {
 
 /// A term to find in any shard.
 #[derive(Clone, Copy)]
-pub(crate) struct Sought<'a> {
+pub(crate) struct TermQuery<'a> {
     pub(super) index: u32,
     pub(super) value: &'a str,
     pub(super) hash: u32,
 }
 
-impl<'a> Sought<'a> {
+impl<'a> TermQuery<'a> {
     pub(super) fn new(hasher: &DefaultHashBuilder, index: u32, value: &'a str) -> Self {
         Self { index, value, hash: hasher.hash_one((index, value)) as u32 }
     }
@@ -51,7 +51,7 @@ impl<'a> Sought<'a> {
 impl Terms {
     /// Returns the term ids for a new version in `slot`. `known` are the ids of the previous version, which are often
     /// the same.
-    pub(super) fn learn<'a>(
+    pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
         known: &TermIds,
@@ -61,14 +61,14 @@ impl Terms {
         let mut ids = TermIds::default();
         for (at, (index, value)) in values.enumerate() {
             let same = known.as_slice().get(at).copied().filter(|id| self.is(*id, index, value));
-            let id = same.unwrap_or_else(|| self.learn_one(Sought::new(hasher, index, value), slot));
+            let id = same.unwrap_or_else(|| self.term_id(TermQuery::new(hasher, index, value), slot));
             ids.push(id);
         }
         ids
     }
 
     /// Returns the id of a term, and adds `slot` to it.
-    pub(super) fn learn_one(&mut self, sought: Sought<'_>, slot: u32) -> u32 {
+    pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
             match term.slots.last() {
@@ -103,7 +103,7 @@ impl Terms {
         }
     }
 
-    pub(super) fn find(&self, sought: Sought<'_>) -> Option<u32> {
+    pub(super) fn find(&self, sought: TermQuery<'_>) -> Option<u32> {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
@@ -141,8 +141,8 @@ impl Terms {
         self.pages.get_mut(id as usize / PAGE)?.as_mut()?.terms[id as usize % PAGE].as_mut()
     }
 
-    fn insert(&mut self, sought: Sought<'_>) -> u32 {
-        let Sought { index, value, hash } = sought;
+    fn insert(&mut self, sought: TermQuery<'_>) -> u32 {
+        let TermQuery { index, value, hash } = sought;
         let id = self.free.pop().unwrap_or_else(|| {
             if self.ids as usize == self.pages.len() * PAGE {
                 self.pages.push(None);

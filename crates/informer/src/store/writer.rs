@@ -32,9 +32,9 @@ struct Pending {
 }
 
 impl Pending {
-    fn count(&mut self, was_there: bool, is_there: bool) {
-        self.added += usize::from(is_there && !was_there);
-        self.removed += usize::from(was_there && !is_there);
+    fn count(&mut self, existed: bool, is_there: bool) {
+        self.added += usize::from(is_there && !existed);
+        self.removed += usize::from(existed && !is_there);
     }
 
     fn publish(&self, now: &mut Now, set_version: impl FnOnce(&mut String)) {
@@ -62,7 +62,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut pending = Pending::default();
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
-        pending.count(put.as_ref().is_some_and(|(_, before)| was_there(before)), is_there);
+        pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
         // The commit becomes visible under the lock of the shard, so the superseded version need not be kept for
         // readers of the shard.
         let mut now = self.store.now.lock();
@@ -177,7 +177,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = self.store.shards[home as usize].write();
         let Some((slot, before)) = shard.put(&self.store.hasher, hash, write, stamp) else { return (None, None) };
         let place = Place { shard: home, hash, slot };
-        pending.count(was_there(&before), is_there);
+        pending.count(existed(&before), is_there);
         let value = match before {
             // A deletion, or a version of this commit: it is not visible to any reader.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
@@ -215,6 +215,6 @@ impl<V: Value> Drop for Writer<'_, V> {
     }
 }
 
-fn was_there<V>(before: &Option<Version<V>>) -> bool {
+fn existed<V>(before: &Option<Version<V>>) -> bool {
     before.as_ref().is_some_and(|version| version.value.is_some())
 }

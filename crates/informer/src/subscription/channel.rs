@@ -104,7 +104,7 @@ impl<T: Object> EventChannel<T> {
 impl<T: Object> Drop for EventChannel<T> {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.upgrade() {
-            queue.hang_up();
+            queue.disconnect();
         }
     }
 }

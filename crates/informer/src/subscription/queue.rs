@@ -17,7 +17,7 @@ use crate::panic::wake;
 use crate::user::User;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
-use super::walk::{Entry, Spent, Walk};
+use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
@@ -57,7 +57,7 @@ pub(crate) struct HashedState<T> {
 
 struct State<T> {
     has_begun: bool,
-    beginning: Option<Beginning<T>>,
+    beginning: Option<InitialObjects<T>>,
     /// Read after the current walk.
     more: VecDeque<Walk<T>>,
     /// The next initial object may have changed or been deleted since.
@@ -83,7 +83,7 @@ struct Done<T> {
     /// Finished walks.
     walks: Vec<Walk<T>>,
     /// Pages that walks have read. A page may hold the last reference to objects that were superseded since.
-    pages: Vec<Spent<T>>,
+    pages: Vec<ReadPage<T>>,
     /// States that will not be delivered.
     undelivered: Vec<CatchDrop<T>>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Aftermath<'a, T> {
 }
 
 /// The initial objects that were not delivered yet.
-struct Beginning<T> {
+struct InitialObjects<T> {
     /// The next object, in its newest state unless `is_behind`.
     next: Entry<T>,
     rest: Walk<T>,
@@ -167,7 +167,7 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // After the end was delivered, nothing else is. A write that was in progress when the runtime shut down may
+            // Nothing is delivered after the end. A write that was in progress when the runtime shut down may
             // end later.
             if state.is_closed {
                 return;
@@ -206,7 +206,7 @@ impl<T: Object> Queue<T> {
     }
 
     /// The subscriber is gone: drops all waiting events.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn disconnect(&self) {
         let mut left = None;
         let aftermath = self.change(|state| {
             let none = pending(Delivery::Coalesced);
@@ -319,7 +319,7 @@ impl<T: Object> Queue<T> {
     }
 
     fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> Aftermath<'_, T> {
-        state.take_spent();
+        state.take_read_pages();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
         Aftermath { queue: self, done, waker, has_synced }
     }
@@ -367,7 +367,7 @@ impl<T: Object> State<T> {
         if self.is_behind {
             return Popped::Unfinished;
         }
-        if let Some(Beginning { next: (key, object), rest }) = self.beginning.take() {
+        if let Some(InitialObjects { next: (key, object), rest }) = self.beginning.take() {
             self.go_on(rest);
             self.renew();
             self.initial_in_hand = true;
@@ -395,7 +395,7 @@ impl<T: Object> State<T> {
     fn go_on(&mut self, mut rest: Walk<T>) {
         loop {
             if let Some(next) = rest.next() {
-                return self.beginning = Some(Beginning { next, rest });
+                return self.beginning = Some(InitialObjects { next, rest });
             }
             self.done.walks.push(rest);
             let Some(more) = self.more.pop_front() else { return };
@@ -408,13 +408,13 @@ impl<T: Object> State<T> {
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
-            let Some(Beginning { next: (key, object), .. }) = &mut self.beginning else { return };
+            let Some(InitialObjects { next: (key, object), .. }) = &mut self.beginning else { return };
             let Some(Overtaken { newest, untold: undelivered }) = self.pending.overtake(key) else { return };
             self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
             if let Some(newest) = newest {
                 return self.done.undelivered.push(std::mem::replace(object, newest.object));
             }
-            if let Some(Beginning { next: (_, object), rest }) = self.beginning.take() {
+            if let Some(InitialObjects { next: (_, object), rest }) = self.beginning.take() {
                 self.done.undelivered.push(object);
                 self.go_on(rest);
             }
@@ -423,10 +423,10 @@ impl<T: Object> State<T> {
     }
 
     /// Collects the pages that walks have read, to drop them without the lock.
-    fn take_spent(&mut self) {
+    fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
-        walks.for_each(|walk| self.done.pages.extend(walk.take_spent()));
+        walks.for_each(|walk| self.done.pages.extend(walk.take_read_pages()));
     }
 
     /// Whether the subscriber has handled all initial objects.

@@ -19,7 +19,7 @@ pub(crate) struct Walk<T> {
 }
 
 /// A page of the store that has been read.
-pub(super) type Spent<T> = Arc<Page<CatchDrop<T>>>;
+pub(super) type ReadPage<T> = Arc<Page<CatchDrop<T>>>;
 
 enum Objects<T> {
     Snapshot(Reading<CatchDrop<T>, Entry<T>>),
@@ -39,9 +39,9 @@ impl<T> Walk<T> {
     }
 
     /// Takes the pages that were read since the last call.
-    pub(super) fn take_spent(&mut self) -> Vec<Spent<T>> {
+    pub(super) fn take_read_pages(&mut self) -> Vec<ReadPage<T>> {
         match &mut self.objects {
-            Objects::Snapshot(reading) => reading.take_spent(),
+            Objects::Snapshot(reading) => reading.take_read_pages(),
             Objects::Listed(_) => Vec::new(),
         }
     }

@@ -15,7 +15,7 @@ use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
 /// The configuration of an informer that records to `memory`.
-fn telling(memory: &InMemoryProvider) -> InformerConfig<Pod> {
+fn with_metrics(memory: &InMemoryProvider) -> InformerConfig<Pod> {
     InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
 }
 
@@ -41,7 +41,7 @@ fn sum(memory: &InMemoryProvider, name: &str) -> (u64, f64) {
 #[tokio::test(start_paused = true)]
 async fn metrics_match_client_go_and_end_with_the_informer() {
     let memory = InMemoryProvider::new();
-    let informer = || SharedInformer::new(pods(&["a"]), telling(&memory));
+    let informer = || SharedInformer::new(pods(&["a"]), with_metrics(&memory));
     let [never_started, shut_down, dropped] = std::array::from_fn(|_| informer());
     let samples = memory.samples();
     let kind = |kind| match kind {
@@ -94,9 +94,9 @@ async fn metrics_match_client_go_and_end_with_the_informer() {
 async fn informer_without_provider_records_nothing() {
     let memory = InMemoryProvider::new();
     let source = pods(&["a"]);
-    let _untold = synced(&source, InformerConfig { metrics: None, ..telling(&memory) }).await;
+    let _unmeasured = synced(&source, InformerConfig { metrics: None, ..with_metrics(&memory) }).await;
     assert!(memory.samples().is_empty());
-    let _told = synced(&source, telling(&memory)).await;
+    let _measured = synced(&source, with_metrics(&memory)).await;
     assert_eq!(value(&memory, "reflector_lists_total"), 1.0);
 }
 
@@ -105,7 +105,7 @@ async fn list_records_its_duration_and_size() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::List, [Outcome::Fails(too_many_requests())]);
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(7))]);
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "a failed list counts");
     assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 7.0));
     assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
@@ -122,7 +122,7 @@ async fn paged_list_counts_as_one_list() {
     let too_large = Outcome::Fails(crate::support::too_large());
     source.faults().next_of(Verb::List, [too_large, slow(), slow()]);
     let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
-    let _informer = synced(&source, InformerConfig { reflector, ..telling(&memory) }).await;
+    let _informer = synced(&source, InformerConfig { reflector, ..with_metrics(&memory) }).await;
     assert_eq!(value(&memory, "reflector_lists_total"), 2.0);
     assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 4.0));
     assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 3.0));
@@ -131,7 +131,7 @@ async fn paged_list_counts_as_one_list() {
 #[tokio::test(start_paused = true)]
 async fn ended_watch_records_its_duration_and_events() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     assert_eq!(value(&memory, "reflector_watches_total"), 1.0);
     source.put(pod("b", ""));
     source.bookmark();
@@ -153,7 +153,7 @@ async fn ended_watch_records_its_duration_and_events() {
 #[tokio::test(start_paused = true)]
 async fn relist_after_410_is_recorded() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
     source.break_watches(Break::Silent);
     source.put(pod("b", ""));
@@ -176,7 +176,7 @@ async fn relist_after_410_is_recorded() {
 async fn watch_without_events_counts_as_short() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [empty(), empty()]);
-    let informer = synced(&source, telling(&memory)).await;
+    let informer = synced(&source, with_metrics(&memory)).await;
     assert!(informer.state().cause().is_some());
     assert_eq!(value(&memory, "informer_synced"), 0.0, "it is complete but does not watch");
     assert_eq!(value(&memory, "reflector_short_watches_total"), 1.0);
@@ -192,7 +192,7 @@ async fn watch_without_events_counts_as_short() {
 #[tokio::test(start_paused = true)]
 async fn degraded_seconds_grow_while_degraded() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     assert_eq!(value(&memory, "informer_degraded_seconds"), 0.0);
     source.faults().when(|_| Some(Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable)));
     source.break_watches(Break::End);
@@ -207,7 +207,7 @@ async fn degraded_seconds_grow_while_degraded() {
 async fn rejected_watch_records_no_duration() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a"]));
     source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "the request counts");
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0));
@@ -219,7 +219,7 @@ async fn streaming_list_counts_as_list_and_watch() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
     source.faults().next_of(Verb::Watch, [Outcome::AnswerSlow(Duration::from_secs(3))]);
     let reflector = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
-    let _informer = synced(&source, InformerConfig { reflector, ..telling(&memory) }).await;
+    let _informer = synced(&source, InformerConfig { reflector, ..with_metrics(&memory) }).await;
     assert_eq!((value(&memory, "reflector_lists_total"), value(&memory, "reflector_watches_total")), (1.0, 1.0));
     assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 3.0));
     assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
@@ -238,7 +238,7 @@ async fn undecodable_gauge_counts_until_fixed() {
     };
     let (memory, source) = (InMemoryProvider::new(), Collection::default());
     put(&source, "listed", 7.into());
-    let _informer = synced(&source, telling(&memory)).await;
+    let _informer = synced(&source, with_metrics(&memory)).await;
     assert_eq!(value(&memory, "informer_undecodable_objects"), 1.0);
     put(&source, "watched", 7.into());
     settle().await;
@@ -286,7 +286,8 @@ async fn queue_length_and_latency_are_recorded() {
     }
     let (memory, source, levels) = (InMemoryProvider::new(), pods(&["a"]), Arc::<Mutex<Vec<i64>>>::default());
     let metrics: Arc<dyn Provider> = Arc::new(Noting(memory.clone(), levels.clone()));
-    let informer = SharedInformer::new(source.clone(), InformerConfig { metrics: Some(metrics), ..telling(&memory) });
+    let informer =
+        SharedInformer::new(source.clone(), InformerConfig { metrics: Some(metrics), ..with_metrics(&memory) });
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 1);
@@ -301,7 +302,7 @@ async fn queue_length_and_latency_are_recorded() {
 #[tokio::test(start_paused = true)]
 async fn pending_notifications_count_waiting_events() {
     let (memory, source) = (InMemoryProvider::new(), pods(&["a", "b"]));
-    let informer = synced(&source, telling(&memory)).await;
+    let informer = synced(&source, with_metrics(&memory)).await;
     let (mut quick, slow) = (informer.subscribe(), informer.subscribe());
     assert_eq!(value(&memory, "informer_pending_notifications"), 4.0);
     drain(&mut quick).await;
@@ -319,7 +320,7 @@ async fn long_resource_version_shows_its_last_15_digits() {
         let memory = InMemoryProvider::new();
         let pod = json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": "x"});
         let old = Scripted::new(move || Ok(list(std::slice::from_ref(&pod), version)), || Ok(silence()));
-        let informer = SharedInformer::new(old, telling(&memory));
+        let informer = SharedInformer::new(old, with_metrics(&memory));
         informer.start();
         informer.wait_for_sync().await.unwrap();
         for name in ["reflector_last_resource_version", "informer_store_resource_version"] {
@@ -331,8 +332,8 @@ async fn long_resource_version_shows_its_last_15_digits() {
 #[tokio::test(start_paused = true)]
 async fn informers_of_one_name_show_the_newest_version() {
     let (memory, one, other) = (InMemoryProvider::new(), pods(&["a"]), pods(&["a", "b"]));
-    let _one = synced(&one, telling(&memory)).await;
-    let other = synced(&other, telling(&memory)).await;
+    let _one = synced(&one, with_metrics(&memory)).await;
+    let other = synced(&other, with_metrics(&memory)).await;
     let versions = ["reflector_last_resource_version", "informer_store_resource_version"];
     assert_eq!(versions.map(|name| value(&memory, name)), [2.0, 2.0]);
     other.shutdown().await;
@@ -370,7 +371,7 @@ fn provider_is_called_without_the_factory_lock() {
     let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
     let ask = || {
         let metrics = Some(provider.clone());
-        factory.informer(pods(&[]), InformerConfig { metrics, ..telling(&memory) })
+        factory.informer(pods(&[]), InformerConfig { metrics, ..with_metrics(&memory) })
     };
     let (_one, _same) = (ask(), ask());
     assert_eq!(factory.unsynced(), ["web"]);
@@ -381,7 +382,7 @@ fn provider_is_called_without_the_factory_lock() {
 async fn s9_metric_has_the_last_digits_of_the_revision() {
     let memory = InMemoryProvider::new();
     let source = Scripted::new(|| Ok(list(&[], "123456789012345678901234567890")), || Ok(silence()));
-    let informer = SharedInformer::new(source, telling(&memory));
+    let informer = SharedInformer::new(source, with_metrics(&memory));
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(value(&memory, "informer_store_resource_version"), 678_901_234_567_890.0);

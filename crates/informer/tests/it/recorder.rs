@@ -170,7 +170,7 @@ async fn recorder_for_another_resource_panics() {
 }
 
 /// Everything that a recording can contain.
-fn all_there_is() -> Scripted {
+fn every_entry_type() -> Scripted {
     let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
     let list = move || {
         let items = [ListPart::Item(raw(&json!({"metadata": {"name": "a"}}))), ListPart::Item(found.clone().into())];
@@ -210,7 +210,7 @@ async fn received<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<Ra
 
 /// The same for everything that a recording can contain, with the content of the file.
 async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
-    let recorder = Recorder::create(all_there_is(), file, LARGE).unwrap();
+    let recorder = Recorder::create(every_entry_type(), file, LARGE).unwrap();
     let (written, received) = (recorder.written(), received(&recorder).await);
     drop(recorder);
     written.await.unwrap();
@@ -230,7 +230,7 @@ async fn replay_repeats_all_kinds_of_responses() {
     let first = recorded(&file).await;
     assert_eq!((first.0.len(), first.1.len()), (3, 6));
     let recording = Recording::<Pod>::open(&file).unwrap();
-    assert_eq!((recording.api_resource(), recording.namespace()), (all_there_is().api_resource(), Some("ns")));
+    assert_eq!((recording.api_resource(), recording.namespace()), (every_entry_type().api_resource(), Some("ns")));
     assert_eq!(received(&recording).await, first);
 }
 

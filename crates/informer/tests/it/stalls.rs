@@ -19,7 +19,7 @@ fn many(count: usize) -> Collection<Pod> {
 
 /// Runs `work` concurrently with a task that is always ready. Returns the largest increase of `counter` between two runs of that
 /// task.
-async fn most_in_one_go(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
+async fn max_between_yields(counter: impl Fn() -> usize + Send + 'static, work: impl Future<Output = ()>) -> usize {
     let over = Arc::new(AtomicBool::new(false));
     let is_over = over.clone();
     let watching = tokio::spawn(async move {
@@ -68,7 +68,8 @@ async fn index_functions_run_16_times_before_yielding() {
         }
         calls.store(0, Ordering::Relaxed);
         let counter = calls.clone();
-        let most = most_in_one_go(move || counter.load(Ordering::Relaxed), change_all(&source, &informer, 500)).await;
+        let most =
+            max_between_yields(move || counter.load(Ordering::Relaxed), change_all(&source, &informer, 500)).await;
         assert!((1..=16).contains(&most), "{most} calls in one go");
         assert_eq!(informer.lister().by_index("0", "changed").unwrap().len(), 500);
     }
@@ -84,7 +85,7 @@ async fn transforms_run_16_times_before_yielding() {
     let source = many(500);
     let config = InformerConfig { transform: Some(transform), ..InformerConfig::default() };
     let informer = SharedInformer::new(source.clone(), config);
-    let most = most_in_one_go(move || calls.load(Ordering::Relaxed), async {
+    let most = max_between_yields(move || calls.load(Ordering::Relaxed), async {
         informer.start();
         informer.wait_for_sync().await.unwrap();
         change_all(&source, &informer, 500).await;
@@ -112,7 +113,7 @@ async fn subscribers_receive_544_changes_before_yielding() {
                 tokio::task::yield_now().await;
             }
         };
-        let most = most_in_one_go(counter, waits).await;
+        let most = max_between_yields(counter, waits).await;
         // 512 and the rest of the batch of 32 events that reaches it.
         assert!((1..=544).contains(&most), "{most} changes delivered in one go to {subscribers} subscribers");
     }
@@ -126,7 +127,7 @@ async fn listener_with_a_backlog_yields() {
     let mut events = informer.subscribe();
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = taken.clone();
-    let most = most_in_one_go(move || counter.load(Ordering::Relaxed), async move {
+    let most = max_between_yields(move || counter.load(Ordering::Relaxed), async move {
         let listening = tokio::spawn(async move {
             for _ in 0..5000 {
                 events.next().await.unwrap();

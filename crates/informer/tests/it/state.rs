@@ -155,13 +155,13 @@ async fn each_failure_and_retry_wakes_state_watches() {
     source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(1))]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut states = informer.states();
-    let begun = tokio::time::Instant::now().into_std();
+    let start = tokio::time::Instant::now().into_std();
     informer.start();
     let mut received = Vec::new();
     while let Some(state) = states.changed().await {
         match &state {
             InformerState::Degraded { cause, since, next_try } => {
-                assert_eq!(*since, begun);
+                assert_eq!(*since, start);
                 let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
                 assert!(ahead.is_none_or(|ahead| (800..=3200).contains(&ahead)), "{ahead:?}");
                 received.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
@@ -295,11 +295,11 @@ fn subscriber_wakers_run_without_locks() {
             informer.start();
             informer.wait_for_sync().await.unwrap();
         });
-        let ((begun, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
+        let ((start, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
         let let_go = Mutex::new(let_go);
         let index = move |pod: &Pod| {
             if pod.metadata.name == "b" {
-                begun.send(()).unwrap();
+                start.send(()).unwrap();
                 let _ = let_go.lock().unwrap().recv();
             }
             vec![pod.node.clone()]

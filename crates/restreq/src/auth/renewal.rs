@@ -161,13 +161,13 @@ impl<S: Source> Renewal<S> {
     fn start(&self, state: &mut State, reason: Reason) -> Result<Running, AuthError> {
         let runtime = Handle::try_current();
         let runtime = runtime.map_err(|_| self.0.source.fault("there is no runtime to renew it on".into()))?;
-        let (teller, outcome) = watch::channel(None);
+        let (sender, outcome) = watch::channel(None);
         state.runs += 1;
         let (run, shared) = (state.runs, self.0.clone());
         let task = runtime.spawn(async move {
             let made = shared.source.make().await;
             let login = shared.keep(run, reason, made);
-            teller.send_replace(Some(login));
+            sender.send_replace(Some(login));
         });
         let running = Running { run, began: Instant::now(), outcome, task: task.abort_handle() };
         Ok(state.running.insert(running).clone())
@@ -225,7 +225,7 @@ impl<S: Source> Shared<S> {
 }
 
 /// What to log and measure about new credentials.
-struct Noted {
+struct RenewalReport {
     /// Whether they expire immediately.
     is_over: bool,
     /// How long the replaced certificate was in use.
@@ -234,11 +234,11 @@ struct Noted {
 
 impl State {
     /// Replaces the current credentials.
-    fn issue(&mut self, run: u64, reason: Reason, credential: Credential) -> (Login, Noted) {
+    fn issue(&mut self, run: u64, reason: Reason, credential: Credential) -> (Login, RenewalReport) {
         let Credential { header, pair, expires } = credential;
         let login = Login { header, pair, run };
         if self.issued.as_ref().is_some_and(|issued| issued.login.run > run) {
-            return (login, Noted { is_over: false, replaced: None });
+            return (login, RenewalReport { is_over: false, replaced: None });
         }
         let is_unchanged = self.issued.as_ref().is_some_and(|before| before.login.is_same(&login));
         let left = expires.map(|expires| expires.duration_since(SystemTime::now()).unwrap_or_default());
@@ -253,6 +253,6 @@ impl State {
         let is_replacement = is_unchanged || reason == Reason::Refused;
         self.issued = Some(Issued { login: login.clone(), since, until, replaced: is_replacement.then_some(now) });
         self.failed = None;
-        (login, Noted { is_over, replaced })
+        (login, RenewalReport { is_over, replaced })
     }
 }

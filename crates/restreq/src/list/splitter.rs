@@ -317,7 +317,7 @@ mod tests {
 
     /// Bodies that are almost lists: a few bytes were inserted or removed, mostly at positions where the grammar
     /// matters.
-    fn nearly_a_list() -> impl Strategy<Value = Vec<u8>> {
+    fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),
             any::<f64>().prop_map(|number| json!({"x": number, "y": [[], {}, null, true, "\u{7}"]})),
@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn splitter_agrees_with_serde(body in nearly_a_list(), limit in 1_usize..60) {
+        fn splitter_agrees_with_serde(body in almost_a_list(), limit in 1_usize..60) {
             let is_json = serde_json::from_slice::<IgnoredAny>(&body).is_ok();
             let whole = read(&body, body.len(), usize::MAX);
             prop_assert_eq!(whole.is_ok(), is_json, "{:?} {:?}", whole, Bytes::from(body));

@@ -56,7 +56,7 @@ struct State {
 
 /// The certificate from one run of a credential plugin, or that there is none any more.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PluginCertificate<'a> {
     /// The number of the run, from 1.
     pub(crate) run: u64,
     pub(crate) pair: Option<&'a ClientPair>,
@@ -144,7 +144,7 @@ impl TlsSource {
     /// Passes new settings to `replace` if the certificate changes.
     pub(super) async fn show(
         &self,
-        shown: Shown<'_>,
+        shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
         // A slow request must not restore an older certificate.

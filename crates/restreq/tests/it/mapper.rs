@@ -106,7 +106,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     let _clock = steady_clock();
     let server = Server::always(Reply::By(aggregated)).await;
     let mapper = RestMapper::new(server.client());
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     // The first fetch is not repeated.
     let error = mapper.named("gadgets").await.unwrap_err();
     assert!(matches!(&error, MappingError::NoMatch { name, .. } if name == "gadgets"), "{error}");
@@ -119,7 +119,7 @@ async fn concurrent_misses_share_one_fetch_per_second() {
     assert_eq!(server.seen().len(), 4);
     mapper.named("gadgets").await.unwrap_err();
     assert_eq!(server.seen().len(), 6);
-    assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -167,9 +167,9 @@ fn order_check_takes_linear_time() {
         json!({"spec": {"$setElementOrder/containers": order, "containers": items}})
     };
     let effort = |patch: &Json| {
-        let begun = cpu_time();
+        let began = cpu_time();
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
-        cpu_time().saturating_sub(begun)
+        cpu_time().saturating_sub(began)
     };
     // Quadratic work would take 64 times as long. The test compares the CPU time of this thread, which does not include the time of others.
     // Other threads can still slow down memory, so it uses the minimum of several runs.

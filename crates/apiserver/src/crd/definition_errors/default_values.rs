@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::clock::effort::is_linear;
     use crate::crd::pattern::Patterns;
-    use crate::crd::validator::MOST_STEPS;
+    use crate::crd::validator::MAX_STEPS;
 
     fn object(properties: impl IntoIterator<Item = (String, Json)>) -> Json {
         json!({"type": "object", "properties": properties.into_iter().collect::<pintle_json::Map>()})
@@ -212,7 +212,7 @@ mod tests {
         let schemas = [PARTS, 4 * PARTS].map(|parts| (parts, nested(parts)));
         let checks = |parts: usize| {
             for (_, schema) in schemas.iter().filter(|(size, _)| *size == parts) {
-                let errors = structure::all(schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
+                let errors = structure::all(schema, "s", &mut Patterns::default(), &mut { MAX_STEPS });
                 assert_eq!(errors, FieldErrors::default());
             }
         };

@@ -14,8 +14,8 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
 /// Limits for the keys of a list map, and for the length of their defaults. All keys of each item are compared. kube-apiserver has no
 /// limits.
-const KEYS_AT_MOST: usize = 100;
-const KEY_DEFAULT_AT_MOST: usize = 1024;
+const MAX_KEYS: usize = 100;
+const MAX_KEY_DEFAULT: usize = 1024;
 
 /// Returns the errors of the schema of a version. Validating all defaults of a definition takes at most `steps` steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
@@ -185,8 +185,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
         let why = "must not be empty if x-kubernetes-list-type is map";
         errors.add(|| FieldError::required(keys_path, why));
     }
-    if keys.len() > KEYS_AT_MOST {
-        errors.add(|| FieldError::too_many(keys_path, keys.len(), KEYS_AT_MOST));
+    if keys.len() > MAX_KEYS {
+        errors.add(|| FieldError::too_many(keys_path, keys.len(), MAX_KEYS));
         return;
     }
     let all_keys = json!(keys);
@@ -209,8 +209,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.add(|| FieldError::required(path.member("default"), why));
         }
-        if property.text("/default").len() > KEY_DEFAULT_AT_MOST {
-            errors.add(|| FieldError::too_long(path.member("default"), KEY_DEFAULT_AT_MOST));
+        if property.text("/default").len() > MAX_KEY_DEFAULT {
+            errors.add(|| FieldError::too_long(path.member("default"), MAX_KEY_DEFAULT));
         }
         if property.is_true("/nullable") {
             let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";

@@ -4,11 +4,11 @@ use pintle_json::{Json, json};
 
 use super::structure;
 use crate::crd::pattern::Patterns;
-use crate::crd::validator::MOST_STEPS;
+use crate::crd::validator::MAX_STEPS;
 
 #[track_caller]
 fn check(schema: Json, expected: &[&str]) {
-    let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MOST_STEPS });
+    let errors = structure::all(&schema, "s", &mut Patterns::default(), &mut { MAX_STEPS });
     let mut messages: Vec<_> = errors.into_iter().map(|error| error.to_string()).collect();
     messages.sort();
     assert_eq!(messages, expected, "{schema}");

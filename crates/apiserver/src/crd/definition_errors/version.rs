@@ -5,24 +5,24 @@ use pintle_json::Json;
 use super::structure;
 use crate::crd::json_path;
 use crate::crd::pattern::Patterns;
-use crate::crd::validator::MOST_STEPS;
+use crate::crd::validator::MAX_STEPS;
 use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-const SELECTABLE_AT_MOST: usize = 8;
+const MAX_SELECTABLE: usize = 8;
 /// Limits that kube-apiserver does not have. Each version is a separate kind with all names, and tables have a cell per column and
 /// object.
-const VERSIONS_AT_MOST: usize = 100;
-const COLUMNS_AT_MOST: usize = 100;
-const WARNING_AT_MOST: usize = 256;
+const MAX_VERSIONS: usize = 100;
+const MAX_COLUMNS: usize = 100;
+const MAX_WARNING: usize = 256;
 
 /// Returns the errors of all versions.
 pub(super) fn all(object: &Json) -> FieldErrors {
     let versions: Vec<&Json> = object.list("/spec/versions").collect();
-    if versions.len() > VERSIONS_AT_MOST {
-        return FieldErrors::from([FieldError::too_many("spec.versions", versions.len(), VERSIONS_AT_MOST)]);
+    if versions.len() > MAX_VERSIONS {
+        return FieldErrors::from([FieldError::too_many("spec.versions", versions.len(), MAX_VERSIONS)]);
     }
     let mut errors = FieldErrors::default();
     for (at, version) in versions.iter().enumerate() {
@@ -71,7 +71,7 @@ fn parts(versions: &[&Json]) -> FieldErrors {
             errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
-    let (mut patterns, mut steps) = (Patterns::default(), MOST_STEPS);
+    let (mut patterns, mut steps) = (Patterns::default(), MAX_STEPS);
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
         if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
             errors.extend(structure::all(schema, &path, &mut patterns, &mut steps));
@@ -95,10 +95,10 @@ fn parts(versions: &[&Json]) -> FieldErrors {
         each("/additionalPrinterColumns", "spec.additionalPrinterColumns", "additionalPrinterColumns")
     {
         let count = version.list("/additionalPrinterColumns").count();
-        if count > COLUMNS_AT_MOST {
-            errors.push(FieldError::too_many(path.as_str(), count, COLUMNS_AT_MOST));
+        if count > MAX_COLUMNS {
+            errors.push(FieldError::too_many(path.as_str(), count, MAX_COLUMNS));
         }
-        for (at, column) in version.list("/additionalPrinterColumns").enumerate().take(COLUMNS_AT_MOST) {
+        for (at, column) in version.list("/additionalPrinterColumns").enumerate().take(MAX_COLUMNS) {
             errors.extend(one_column(column, &format!("{path}[{at}]")));
         }
     }
@@ -110,7 +110,7 @@ fn deprecation(version: &Json, path: &str) -> Option<FieldError> {
     let why = match () {
         () if !version.is_true("/deprecated") => "can only be set for deprecated versions".into(),
         () if text.is_empty() => "must not be an empty string".into(),
-        () if text.len() > WARNING_AT_MOST => format!("must be <= {WARNING_AT_MOST} characters, was {}", text.len()),
+        () if text.len() > MAX_WARNING => format!("must be <= {MAX_WARNING} characters, was {}", text.len()),
         () => {
             let (at, c) = text.char_indices().find(|(_, c)| !is_printable(*c))?;
             format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
@@ -207,8 +207,8 @@ fn selectable(version: &Json, path: &str) -> FieldErrors {
             }
         }
     }
-    if fields.len() > SELECTABLE_AT_MOST {
-        let message = format!("Too many: {}: must have at most {SELECTABLE_AT_MOST} items", fields.len());
+    if fields.len() > MAX_SELECTABLE {
+        let message = format!("Too many: {}: must have at most {MAX_SELECTABLE} items", fields.len());
         errors.push(FieldError::new(FieldErrorType::TooMany, path, message));
     }
     errors

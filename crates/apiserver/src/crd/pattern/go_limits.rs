@@ -3,16 +3,16 @@
 use regex_syntax::ast::{Ast, ClassSet, ClassSetItem, RepetitionKind, RepetitionRange};
 
 /// The maximum count of a repetition, and the maximum product of nested repetitions.
-const MOST_REPEATED: u32 = 1_000;
+const MAX_REPEATED: u32 = 1_000;
 /// The maximum number of instructions of a pattern. Go's own limit is about three times as high.
-const MOST_INSTRUCTIONS: usize = 1 << 20;
+const MAX_INSTRUCTIONS: usize = 1 << 20;
 
 /// Returns the error of Go for a pattern that exceeds its limits.
 pub(super) fn error(ast: &Ast) -> Option<String> {
-    if let Some(count) = bad_repeat(ast, MOST_REPEATED) {
+    if let Some(count) = bad_repeat(ast, MAX_REPEATED) {
         return Some(format!("invalid repeat count: `{{{count}}}`"));
     }
-    (instructions(ast) > MOST_INSTRUCTIONS).then(|| "expression too large".into())
+    (instructions(ast) > MAX_INSTRUCTIONS).then(|| "expression too large".into())
 }
 
 /// Returns the direct subexpressions.

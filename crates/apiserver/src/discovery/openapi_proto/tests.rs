@@ -8,21 +8,21 @@ use crate::discovery::{openapi, openapi_v2};
 use crate::kinds::Kinds;
 
 /// Collects the members of a value that have no field, or whose value has another shape.
-fn left_out(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
+fn unencoded_members(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {
             for (name, value) in members.iter() {
                 let place = format!("{place}/{name}");
                 match message.field(name) {
-                    Some((_, shape, _)) => left_out(shape, value, &place, found),
+                    Some((_, shape, _)) => unencoded_members(shape, value, &place, found),
                     None => found.push(place),
                 }
             }
         }
         (ProtoShape::Each(shape), Json::Array(items)) => {
-            items.iter().for_each(|item| left_out(*shape, item, place, found));
+            items.iter().for_each(|item| unencoded_members(*shape, item, place, found));
         }
-        (ProtoShape::Either(choose), value) => left_out(choose(value).1, value, place, found),
+        (ProtoShape::Either(choose), value) => unencoded_members(choose(value).1, value, place, found),
         (ProtoShape::Text, Json::String(_)) | (ProtoShape::Flag, Json::Bool(_)) | (ProtoShape::Any, _) => (),
         (ProtoShape::Integer | ProtoShape::Double, Json::Number(_)) => (),
         _ => found.push(format!("{place}: {value}")),
@@ -37,7 +37,7 @@ fn documents_of_built_in_kinds_are_encoded_completely() {
     for kinds in versions() {
         let document = openapi::document(&kinds);
         assert!(document["paths"].as_object().is_some_and(|paths| !paths.is_empty()));
-        left_out(ProtoShape::One(&v3::DOCUMENT), &document, "", &mut found);
+        unencoded_members(ProtoShape::One(&v3::DOCUMENT), &document, "", &mut found);
     }
     let mut parts = 0;
     openapi_v2::parts(versions(), |part, name, value| {
@@ -47,10 +47,10 @@ fn documents_of_built_in_kinds_are_encoded_completely() {
         };
         let (_, shape, named) = message.field(name).expect("a field");
         assert!(named, "{name}");
-        left_out(shape, value, name, &mut found);
+        unencoded_members(shape, value, name, &mut found);
         parts += 1;
     });
-    left_out(ProtoShape::One(&v2::DOCUMENT), &openapi_v2::head().into(), "", &mut found);
+    unencoded_members(ProtoShape::One(&v2::DOCUMENT), &openapi_v2::head().into(), "", &mut found);
     assert!(parts > 500, "{parts}");
     assert_eq!(found, Vec::<String>::new());
 }
@@ -114,8 +114,8 @@ fn nested(depth: usize) -> Json {
 
 #[test]
 fn deeply_nested_values_are_written_on_one_line() {
-    assert_eq!(yaml(&nested(DEEPEST_BLOCK)), format!("{}1\n", "- ".repeat(DEEPEST_BLOCK)));
-    let deeper = DEEPEST_BLOCK + 1;
+    assert_eq!(yaml(&nested(MAX_BLOCK_DEPTH)), format!("{}1\n", "- ".repeat(MAX_BLOCK_DEPTH)));
+    let deeper = MAX_BLOCK_DEPTH + 1;
     assert_eq!(yaml(&nested(deeper)), format!("{}1{}", "[".repeat(deeper), "]".repeat(deeper)));
 }
 

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use super::user_info;
 use crate::failure::Outcome;
-use crate::kinds::posting::{Posting, Task};
+use crate::kinds::post_handler::{PostHandler, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 
@@ -13,12 +13,12 @@ use crate::request::Subresource;
 pub(in crate::kinds) struct SelfSubjectReview;
 
 impl Strategy for SelfSubjectReview {
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::None).then_some(self)
     }
 }
 
-impl Posting for SelfSubjectReview {
+impl PostHandler for SelfSubjectReview {
     fn task(&self, context: &Context<'_>, _: &RequestTarget, _: &Json, _: bool) -> Outcome<Task> {
         let metadata = json!({"creationTimestamp": context.time()});
         Ok(Task::Answer(json!({"metadata": metadata, "status": {"userInfo": user_info(context.user)}})))

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use super::user_info;
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Question, Task};
+use crate::kinds::post_handler::{PostHandler, Question, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 use crate::request::user::User;
@@ -14,12 +14,12 @@ use crate::request::user::User;
 pub(in crate::kinds) struct TokenReview;
 
 impl Strategy for TokenReview {
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::None).then_some(self)
     }
 }
 
-impl Posting for TokenReview {
+impl PostHandler for TokenReview {
     fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let token = sent.text("/spec/token").to_owned();
         if token.is_empty() {

@@ -4,7 +4,7 @@ use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::check::Check;
-use crate::kinds::posting::{Posting, Question, Task};
+use crate::kinds::post_handler::{PostHandler, Question, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::object::set_metadata;
 use crate::request::Subresource;
@@ -20,12 +20,12 @@ pub(in crate::kinds) struct AccessReview {
 }
 
 impl Strategy for AccessReview {
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::None).then_some(self)
     }
 }
 
-impl Posting for AccessReview {
+impl PostHandler for AccessReview {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let mut review = sent.clone();
         if target.kind.namespaced() {

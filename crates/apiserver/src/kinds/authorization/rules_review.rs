@@ -3,7 +3,7 @@
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Question, Task};
+use crate::kinds::post_handler::{PostHandler, Question, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 
@@ -12,12 +12,12 @@ use crate::request::Subresource;
 pub(in crate::kinds) struct SelfSubjectRulesReview;
 
 impl Strategy for SelfSubjectRulesReview {
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::None).then_some(self)
     }
 }
 
-impl Posting for SelfSubjectRulesReview {
+impl PostHandler for SelfSubjectRulesReview {
     fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let namespace = sent.text("/spec/namespace").to_owned();
         if namespace.is_empty() {

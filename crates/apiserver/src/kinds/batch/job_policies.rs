@@ -9,15 +9,15 @@ use crate::kinds::check::Check;
 use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
-const RULES_AT_MOST: usize = 20;
-const CONDITIONS_AT_MOST: usize = 20;
-const EXIT_CODES_AT_MOST: usize = 255;
-const INDEXES_AT_MOST: usize = 64 * 1024;
-const MANAGED_BY_AT_MOST: usize = 63;
-/// The limit of parallel and of failed indexes. With more completions than this, `MANY_AT_MOST` is the limit.
-const INDEXED_AT_MOST: i64 = 100_000;
+const MAX_RULES: usize = 20;
+const MAX_CONDITIONS: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const MAX_INDEXES: usize = 64 * 1024;
+const MAX_MANAGED_BY: usize = 63;
+/// The limit of parallel and of failed indexes. With more completions than this, `MAX_WITH_MANY_COMPLETIONS` is the limit.
+const MAX_INDEXED: i64 = 100_000;
 /// The limit for Jobs with very many completions and a back-off limit per index.
-const MANY_AT_MOST: i64 = 10_000;
+const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 /// Validates both policies of a Job spec.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
@@ -27,7 +27,7 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
         .inside("podFailurePolicy", |policy| {
             let containers = spec.list("/template/spec/containers").chain(spec.list("/template/spec/initContainers"));
             let containers: HashSet<&str> = containers.map(|container| container.text("/name")).collect();
-            at_most(policy, "rules", RULES_AT_MOST).each("rules", |rule, _| failure_rule(rule, spec, &containers))
+            at_most(policy, "rules", MAX_RULES).each("rules", |rule, _| failure_rule(rule, spec, &containers))
         })
         .refuse(spec.has("/successPolicy") && !indexed, || {
             FieldError::invalid("successPolicy", &success, "requires indexed completion mode")
@@ -36,7 +36,7 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
             false => policy,
             true => {
                 let why = "at least one rules must be specified when the successPolicy is specified";
-                let policy = at_most(policy.required_because("rules", why), "rules", RULES_AT_MOST);
+                let policy = at_most(policy.required_because("rules", why), "rules", MAX_RULES);
                 policy.each("rules", |rule, _| success_rule(rule, spec.integer("/completions").unwrap_or(0)))
             }
         })
@@ -47,27 +47,28 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
 pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
-    let huge = completions.is_some_and(|count| count > INDEXED_AT_MOST) && spec.has("/backoffLimitPerIndex");
+    let huge = completions.is_some_and(|count| count > MAX_INDEXED) && spec.has("/backoffLimitPerIndex");
     let above = |value: Option<i64>, most: i64| value.is_some_and(|value| value > most);
     let most = |field: &str, most: &str| {
         FieldError::invalid(field, &number(field).into(), format!("must be less than or equal to {most}"))
     };
-    let with_many =
-        format!("{MANY_AT_MOST} when completions are above {INDEXED_AT_MOST} and used with backoff limit per index");
+    let with_many = format!(
+        "{MAX_WITH_MANY_COMPLETIONS} when completions are above {MAX_INDEXED} and used with backoff limit per index"
+    );
     Check::at(spec, path)
-        .refuse(above(at_once, INDEXED_AT_MOST), || {
-            most("parallelism", &format!("{INDEXED_AT_MOST} when completion mode is Indexed"))
+        .refuse(above(at_once, MAX_INDEXED), || {
+            most("parallelism", &format!("{MAX_INDEXED} when completion mode is Indexed"))
         })
         .refuse(completions.is_some_and(|completions| above(failed, completions)), || {
             most("maxFailedIndexes", "completions")
         })
-        .refuse(above(failed, INDEXED_AT_MOST), || most("maxFailedIndexes", &INDEXED_AT_MOST.to_string()))
+        .refuse(above(failed, MAX_INDEXED), || most("maxFailedIndexes", &MAX_INDEXED.to_string()))
         .refuse(huge && failed.is_none(), || {
-            let why = format!("must be specified when completions is above {INDEXED_AT_MOST}");
+            let why = format!("must be specified when completions is above {MAX_INDEXED}");
             FieldError::required("maxFailedIndexes", &why)
         })
-        .refuse(huge && above(at_once, MANY_AT_MOST), || most("parallelism", &with_many))
-        .refuse(huge && above(failed, MANY_AT_MOST), || most("maxFailedIndexes", &with_many))
+        .refuse(huge && above(at_once, MAX_WITH_MANY_COMPLETIONS), || most("parallelism", &with_many))
+        .refuse(huge && above(failed, MAX_WITH_MANY_COMPLETIONS), || most("maxFailedIndexes", &with_many))
         .done()
 }
 
@@ -86,8 +87,8 @@ pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
             FieldErrors::from([FieldError::invalid_text(field.as_str(), manager, why)])
         }
     };
-    if manager.len() > MANAGED_BY_AT_MOST {
-        errors.push(FieldError::too_long(field, MANAGED_BY_AT_MOST));
+    if manager.len() > MAX_MANAGED_BY {
+        errors.push(FieldError::too_long(field, MAX_MANAGED_BY));
     }
     errors
 }
@@ -106,7 +107,7 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
         let message = format!("Invalid value: specifying {words}");
         FieldError::new(FieldErrorType::Invalid, "", message)
     };
-    at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", CONDITIONS_AT_MOST)
+    at_most(rule.inside("onExitCodes", |codes| exit_codes(codes, containers)), "onPodConditions", MAX_CONDITIONS)
         .each("onPodConditions", |pattern, _| {
             let kind = pattern.object().text("/type");
             let why = qualified_name_faults(kind);
@@ -132,7 +133,7 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
             FieldError::invalid_text("containerName", container.unwrap_or_default(), why)
         })
         .refuse(values.is_empty(), || FieldError::invalid("values", &shown, "at least one value is required"));
-    let codes = values.iter().enumerate().fold(at_most(codes, "values", EXIT_CODES_AT_MOST), |codes, (at, value)| {
+    let codes = values.iter().enumerate().fold(at_most(codes, "values", MAX_EXIT_CODES), |codes, (at, value)| {
         let field = format!("values[{at}]");
         codes
             .refuse(is_in && *value == 0, || {
@@ -157,8 +158,8 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     rule.refuse(count.is_none() && indexes.is_none(), || {
         FieldError::required("", "at least one of succeededCount or succeededIndexes must be specified")
     })
-    .refuse(indexes.is_some_and(|text| text.len() > INDEXES_AT_MOST), || {
-        FieldError::too_long("succeededIndexes", INDEXES_AT_MOST)
+    .refuse(indexes.is_some_and(|text| text.len() > MAX_INDEXES), || {
+        FieldError::too_long("succeededIndexes", MAX_INDEXES)
     })
     .refuse(broken.is_some(), || {
         let why = format!("error parsing succeededIndexes: {}", broken.unwrap_or_default());

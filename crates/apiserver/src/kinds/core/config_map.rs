@@ -1,6 +1,6 @@
 //! ConfigMap.
 
-use super::{DATA_AT_MOST, decoded_size, immutable, key_errors, members};
+use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Subresource;
@@ -33,8 +33,8 @@ impl Strategy for ConfigMap {
         }
         let text: usize = object.members("/data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
         let binary: usize = decoded_size(object, "binaryData");
-        if text + binary > DATA_AT_MOST {
-            errors.push(FieldError::too_long("", DATA_AT_MOST));
+        if text + binary > MAX_DATA {
+            errors.push(FieldError::too_long("", MAX_DATA));
         }
         errors
     }

@@ -163,17 +163,17 @@ fn errors(event: &Json, controller: &str) -> FieldErrors {
         .refuse(reporting.is_empty(), || FieldError::required(controller, ""))
         .also(wrong.iter().map(|why| FieldError::invalid_text(controller, reporting, why)))
         .required("reportingInstance")
-        .also(too_long(event, "reportingInstance", TEXT_AT_MOST))
+        .also(too_long(event, "reportingInstance", MAX_TEXT))
         .required("action")
-        .also(too_long(event, "action", TEXT_AT_MOST))
+        .also(too_long(event, "action", MAX_TEXT))
         .required("reason")
-        .also(too_long(event, "reason", TEXT_AT_MOST))
-        .also(too_long(event, "message", NOTE_AT_MOST))
+        .also(too_long(event, "reason", MAX_TEXT))
+        .also(too_long(event, "message", MAX_NOTE))
         .done()
 }
 
-const TEXT_AT_MOST: usize = 128;
-const NOTE_AT_MOST: usize = 1024;
+const MAX_TEXT: usize = 128;
+const MAX_NOTE: usize = 1024;
 
 fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
     let long = event.text(&format!("/{key}")).len() > most;

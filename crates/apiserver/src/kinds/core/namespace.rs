@@ -2,7 +2,7 @@
 
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Kind, MetadataChecks, Pods, Strategy};
-use crate::object::{metadata, put_back};
+use crate::object::{metadata, restore_member};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use jiff::Timestamp;
@@ -65,7 +65,7 @@ impl Strategy for Namespace {
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         match subresource {
             Subresource::None => {
-                put_back(new, old, "status");
+                restore_member(new, old, "status");
                 let finalizers = old.at("/spec/finalizers").cloned();
                 if let Some(spec) = new.member("spec") {
                     match finalizers {
@@ -74,7 +74,7 @@ impl Strategy for Namespace {
                     }
                 }
             }
-            Subresource::Finalize => put_back(new, old, "status"),
+            Subresource::Finalize => restore_member(new, old, "status"),
             _ => {}
         }
         Self::label(new);

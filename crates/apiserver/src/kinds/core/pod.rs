@@ -38,11 +38,11 @@ mod volumes;
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::Posting;
+use crate::kinds::post_handler::PostHandler;
 use crate::kinds::reset::Reset;
 use crate::kinds::table::{self, Column};
 use crate::kinds::{Context, GroupResource, MetadataChecks, Pods, Strategy, Stream, warnings};
-use crate::object::{metadata, put_back, set_metadata};
+use crate::object::{metadata, restore_member, set_metadata};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
@@ -128,7 +128,7 @@ impl Strategy for Pod {
             }
             Subresource::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
             Subresource::Resize => mutable::take_resources(pod, old),
-            _ => put_back(pod, old, "status"),
+            _ => restore_member(pod, old, "status"),
         }
     }
 
@@ -195,7 +195,7 @@ impl Strategy for Pod {
         found
     }
 
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         match subresource {
             Subresource::Binding => Some(&Binding),
             Subresource::Eviction => Some(&eviction::Eviction),

@@ -2,7 +2,7 @@
 
 mod key_pair;
 
-use super::{DATA_AT_MOST, decoded_size, immutable, key_errors};
+use super::{MAX_DATA, decoded_size, immutable, key_errors};
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{MetadataChecks, Strategy};
 use crate::request::Subresource;
@@ -51,8 +51,8 @@ impl Strategy for Secret {
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let mut errors = key_errors(object, "data");
-        if decoded_size(object, "data") > DATA_AT_MOST {
-            errors.push(FieldError::too_long("data", DATA_AT_MOST));
+        if decoded_size(object, "data") > MAX_DATA {
+            errors.push(FieldError::too_long("data", MAX_DATA));
         }
         let kind = object.text("/type");
         let there = |key: &str| object["data"].as_object().is_some_and(|data| data.contains_key(key));

@@ -2,7 +2,7 @@
 
 mod token_request;
 
-use crate::kinds::posting::Posting;
+use crate::kinds::post_handler::PostHandler;
 use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, MetadataChecks, Strategy, warnings};
 use crate::request::Subresource;
@@ -36,7 +36,7 @@ impl Strategy for ServiceAccount {
         }
     }
 
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::Token).then_some(&token_request::TokenRequest)
     }
 

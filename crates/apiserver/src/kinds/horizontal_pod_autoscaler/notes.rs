@@ -41,7 +41,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
 }
 
 /// Restores the annotation of `old` in `new`. Removes it if `old` has none.
-pub(super) fn put_back(new: &mut Json, old: &Json, name: &str) {
+pub(super) fn restore_member(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
         None => drop(new, name),

@@ -100,17 +100,17 @@ impl Strategy for EndpointSlice {
     }
 }
 
-const ENDPOINTS_AT_MOST: usize = 1_000;
-const ADDRESSES_AT_MOST: usize = 100;
-const PORTS_AT_MOST: usize = 20_000;
-const HINTS_AT_MOST: usize = 8;
+const MAX_ENDPOINTS: usize = 1_000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_HINTS: usize = 8;
 
 /// Validates the address type and the ports.
 fn port_errors(object: &Json) -> FieldErrors {
     let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
     let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
-    if names.len() > PORTS_AT_MOST {
-        return check.also([FieldError::too_many("ports", names.len(), PORTS_AT_MOST)]).done();
+    if names.len() > MAX_PORTS {
+        return check.also([FieldError::too_many("ports", names.len(), MAX_PORTS)]).done();
     }
     let duplicates = duplicates(names.iter());
     let check = check.each("ports", |port, at| {
@@ -124,8 +124,8 @@ fn port_errors(object: &Json) -> FieldErrors {
 
 fn endpoint_errors(object: &Json) -> FieldErrors {
     let count = object.list("/endpoints").count();
-    if count > ENDPOINTS_AT_MOST {
-        return FieldErrors::from([FieldError::too_many("endpoints", count, ENDPOINTS_AT_MOST)]);
+    if count > MAX_ENDPOINTS {
+        return FieldErrors::from([FieldError::too_many("endpoints", count, MAX_ENDPOINTS)]);
     }
     let kind = object.text("/addressType");
     let check = Check::of(object).each("endpoints", |endpoint, at| {
@@ -135,12 +135,12 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
         let others = value.texts("/addresses").enumerate().filter(|(_, address)| !is_own_address(object, address));
         endpoint
             .required_because("addresses", "must contain at least 1 address")
-            .refuse(count > ADDRESSES_AT_MOST, || FieldError::too_many("addresses", count, ADDRESSES_AT_MOST))
+            .refuse(count > MAX_ADDRESSES, || FieldError::too_many("addresses", count, MAX_ADDRESSES))
             .also(others.flat_map(|(nth, address)| address_errors(kind, address, &path, nth)))
             .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
             .inside("hostname", |name| name.whole_is(NameRule::Label))
             .inside("hints", |hints| {
-                let many = hints.object().list("/forZones").count() > HINTS_AT_MOST;
+                let many = hints.object().list("/forZones").count() > MAX_HINTS;
                 let hints = hint_errors(hints, "forZones");
                 if many { hints } else { hint_errors(hints, "forNodes") }
             })
@@ -152,8 +152,8 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
 fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
     let count = object.list(&format!("/{list}")).count();
-    if count > HINTS_AT_MOST {
-        return hints.refuse(true, || FieldError::too_many(list, count, HINTS_AT_MOST));
+    if count > MAX_HINTS {
+        return hints.refuse(true, || FieldError::too_many(list, count, MAX_HINTS));
     }
     let duplicates = duplicates(object.list(&format!("/{list}")).map(|hint| hint.text("/name")));
     hints.each(list, |hint, at| {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{replica, replica_with, service};
 use crate::log::Log;
 use crate::recorder::{Recorder, TestMetrics, pass};
-use crate::support::{elector, elector_of, holder, informer, sites_named, touch, usurp};
+use crate::support::{elector, elector_of, holder, informer, sites_named, take_lease_over, touch};
 
 #[tokio::test(start_paused = true)]
 async fn stop_finishes_calls_then_releases_the_lease() {
@@ -261,7 +261,7 @@ async fn lease_lost_during_a_stop_drops_calls_without_release() {
     pass(1.0).await;
     a.stop.cancel();
     pass(1.0).await;
-    usurp(&leases, "stranger");
+    take_lease_over(&leases, "stranger");
     a.task.await.unwrap().unwrap();
     assert_eq!((holder(&leases).as_str(), a.calls.running(), a.calls.dropped().len()), ("stranger", 0, 1));
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);

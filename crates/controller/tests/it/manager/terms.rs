@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::replica;
 use crate::log::Log;
 use crate::recorder::{Recorder, pass};
-use crate::support::{elector, elector_of, sites_named, usurp};
+use crate::support::{elector, elector_of, sites_named, take_lease_over};
 
 #[tokio::test(start_paused = true)]
 async fn standby_reconciles_all_objects_after_the_leader_is_killed() {
@@ -34,7 +34,7 @@ async fn lost_term_drops_calls_and_next_term_restarts_them() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
-    usurp(&leases, "stranger");
+    take_lease_over(&leases, "stranger");
     pass(3.0).await;
     assert_eq!((a.calls.running(), a.calls.dropped().len()), (0, 1));
     pass(30.0).await;
@@ -52,7 +52,7 @@ async fn waiting_keys_survive_a_lost_term() {
     pass(1.0).await;
     ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(0.1).await;
-    usurp(&leases, "stranger");
+    take_lease_over(&leases, "stranger");
     pass(3.0).await;
     assert_eq!((calls.take().len(), calls.dropped().len()), (1, 1));
     pass(60.0).await;

@@ -64,17 +64,17 @@ impl TokenWriter {
         if let Some(keeping) = &state.keeping {
             return keeping.clone();
         }
-        let (teller, end) = watch::channel(());
+        let (sender, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
         // Use a separate thread, because a runtime's shutdown would wait for a blocking task.
-        let begun = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
+        let spawned = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
             }
-            drop(teller);
+            drop(sender);
         });
-        if let Err(error) = begun {
+        if let Err(error) = spawned {
             state.keeping = None;
             drop(state);
             tracing::warn!("{}", self.0.fault(&format!("its new tokens cannot be stored: {error}")));

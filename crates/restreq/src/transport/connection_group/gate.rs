@@ -18,7 +18,7 @@ const WOKEN: u8 = 2;
 
 impl Gate {
     /// Sets the task that receives wakes.
-    pub(super) fn lead_to(&self, waker: &Waker) {
+    pub(super) fn set_target(&self, waker: &Waker) {
         let mut waiter = self.lock();
         if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
             let before = waiter.replace(waker.clone());
@@ -76,9 +76,9 @@ mod tests {
         let (gate, first, last) = (Arc::new(Gate::default()), Arc::new(Count::default()), Arc::new(Count::default()));
         let waker = Waker::from(gate.clone());
         waker.wake_by_ref();
-        gate.lead_to(&first.clone().into());
+        gate.set_target(&first.clone().into());
         waker.wake_by_ref();
-        gate.lead_to(&last.clone().into());
+        gate.set_target(&last.clone().into());
         waker.wake_by_ref();
         let counts = || [&first, &last].map(|count| count.0.load(Ordering::SeqCst));
         assert_eq!(counts(), [1, 1]);

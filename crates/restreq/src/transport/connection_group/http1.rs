@@ -117,7 +117,7 @@ impl Http1 {
 
     /// Polls the connection as far as possible.
     fn drive(&mut self, waker: &Waker) {
-        self.gate.lead_to(waker);
+        self.gate.set_target(waker);
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(&mut Context::from_waker(&self.waker)).is_ready()
         {

@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 
 use super::{PODS, topology};
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, PostingStep, Task};
+use crate::kinds::post_handler::{PostHandler, PostStep, Task};
 use crate::kinds::{Context, GroupResource, Kind, RequestTarget, Strategy};
 use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
@@ -16,7 +16,7 @@ use crate::request::Subresource;
 pub(in crate::kinds) struct Binding;
 
 impl Strategy for Binding {
-    fn posting(&self, subresource: Subresource) -> Option<&dyn Posting> {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
         (subresource == Subresource::None).then_some(self)
     }
 
@@ -25,7 +25,7 @@ impl Strategy for Binding {
     }
 }
 
-impl Posting for Binding {
+impl PostHandler for Binding {
     fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
         Arc::new(Kind::body_only("", "v1", "Binding"))
     }
@@ -55,7 +55,7 @@ impl Posting for Binding {
         }
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), target.namespace.clone());
-        let step = PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) };
+        let step = PostStep::Rewrite { resource, namespace, name, change: Box::new(change) };
         Ok(Task::Steps { steps: vec![step], dry_run, only_if_unchanged: false })
     }
 }

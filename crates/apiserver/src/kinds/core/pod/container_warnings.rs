@@ -46,21 +46,21 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
 }
 
 /// More warnings do not fit into the headers of a response.
-const MOST_WARNINGS: usize = 1000;
+const MAX_WARNINGS: usize = 1000;
 
 /// Warns about overlapping ports in all containers.
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();
     for (port, path) in each_port(containers) {
-        if found.len() > MOST_WARNINGS {
+        if found.len() > MAX_WARNINGS {
             break;
         }
         if !port.host_ip.is_empty() && port.host == 0 {
             found.push(format!("{path}: hostIP set without hostPort: {}", port.to_go_string()));
         }
         let others = seen.entry((port.inner, port.protocol)).or_default();
-        let room = MOST_WARNINGS.saturating_sub(found.len());
+        let room = MAX_WARNINGS.saturating_sub(found.len());
         for (other, at) in others.overlapping(&port).into_iter().take(room).map(|at| &others.all[at]) {
             found.extend(port.overlap(other).map(|how| format!("{path}: {how} port definition with {at}")));
         }
@@ -82,14 +82,14 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indexes of ports that may overlap with `port`, in order. It can omit some beyond `MOST_WARNINGS`.
+    /// Returns the indexes of ports that may overlap with `port`, in order. It can omit some beyond `MAX_WARNINGS`.
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
-            return (0..self.all.len().min(MOST_WARNINGS)).collect();
+            return (0..self.all.len().min(MAX_WARNINGS)).collect();
         }
         let places = |from: (i64, &'a str), to: std::ops::Bound<(i64, &'a str)>| {
             let range = self.by_host.range((std::ops::Bound::Included(from), to));
-            range.flat_map(|(_, places)| places.iter().copied()).take(MOST_WARNINGS)
+            range.flat_map(|(_, places)| places.iter().copied()).take(MAX_WARNINGS)
         };
         let next = |host: i64| {
             host.checked_add(1).map_or(std::ops::Bound::Unbounded, |next| std::ops::Bound::Excluded((next, "")))

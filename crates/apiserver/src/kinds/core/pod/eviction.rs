@@ -7,7 +7,7 @@ use pintle_json::{Json, json};
 use super::PODS;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::pod_disruption_budget::{self as budget, Disruption};
-use crate::kinds::posting::{Posting, PostingStep, Task};
+use crate::kinds::post_handler::{PostHandler, PostStep, Task};
 use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
@@ -16,7 +16,7 @@ use crate::request::options::DeleteOptions;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eviction;
 
-impl Posting for Eviction {
+impl PostHandler for Eviction {
     fn body(&self, _: &RequestTarget, api_version: &str) -> Arc<Kind> {
         let kind = Kind::body_only("policy", "v1", "Eviction");
         Arc::new(if api_version == "policy/v1beta1" { kind.with_version("v1beta1") } else { kind })
@@ -58,10 +58,10 @@ impl Posting for Eviction {
                 set_condition(pod, condition(), &now);
                 Ok(())
             };
-            steps.push(PostingStep::Rewrite { resource, namespace, name, change: Box::new(change) });
+            steps.push(PostStep::Rewrite { resource, namespace, name, change: Box::new(change) });
         }
         let dry_run = options.dry_run;
-        steps.push(PostingStep::Delete(options));
+        steps.push(PostStep::Delete(options));
         Ok(Task::Steps { steps, dry_run, only_if_unchanged })
     }
 }

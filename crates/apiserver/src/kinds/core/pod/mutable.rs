@@ -6,7 +6,7 @@ use pintle_json::{Json, json};
 
 use super::{gated, qos, spec};
 use crate::kinds::network_rules::ip_errors;
-use crate::object::{put_back, put_back_all_but};
+use crate::object::{restore_except, restore_member};
 use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 
@@ -38,7 +38,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
 /// Keeps only the ephemeral containers of the new object.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
-    put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
+    restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
     if let Some(spec) = pod.get_mut("spec") {
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),
@@ -50,14 +50,14 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
 /// Keeps only the container resources and resize policies of the new object.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
-    put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
+    restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
     let Some(spec) = pod.get_mut("spec") else { return };
     for key in ["containers", "initContainers"] {
         let sent = by_name(&new, &format!("/spec/{key}"));
         for container in spec.items_mut(key) {
             if let Some(sent) = sent.get(container.text("/name")) {
-                put_back(container, sent, "resources");
-                put_back(container, sent, "resizePolicy");
+                restore_member(container, sent, "resources");
+                restore_member(container, sent, "resizePolicy");
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const ID: &str = "must be between 0 and 2147483647, inclusive";
-const MOST_ID: i64 = i32::MAX as i64;
+const MAX_ID: i64 = i32::MAX as i64;
 const SYSCTL: &str = "must have at most 253 characters and match regex \
                       ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
@@ -20,7 +20,7 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.securityContext");
     let check = ids(Check::at(context, &field), &["fsGroup", "runAsUser", "runAsGroup"]);
     let groups = context.list("/supplementalGroups").enumerate();
-    let odd = groups.filter(|(_, id)| id.as_i64().is_some_and(|id| !(0..=MOST_ID).contains(&id)));
+    let odd = groups.filter(|(_, id)| id.as_i64().is_some_and(|id| !(0..=MAX_ID).contains(&id)));
     let odd = odd.map(|(at, id)| FieldError::invalid(format!("{field}.supplementalGroups[{at}]"), id, ID));
     let shares = spec.is_true("/shareProcessNamespace") && spec.is_true("/hostPID");
     let check = check
@@ -79,7 +79,7 @@ pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
 }
 
 fn ids<'a>(check: Check<'a>, fields: &[&str]) -> Check<'a> {
-    fields.iter().fold(check, |check, field| check.within(field, 0, MOST_ID, ID))
+    fields.iter().fold(check, |check, field| check.within(field, 0, MAX_ID, ID))
 }
 
 fn profiles(context: &Json, path: &str) -> FieldErrors {

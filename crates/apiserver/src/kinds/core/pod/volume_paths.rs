@@ -50,9 +50,9 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
 }
 
 /// The approximate limit of the pairs of one volume in bytes. Clients show less than this.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// The search stops after about this number of pairs.
-const MOST_PAIRS: usize = 10_000;
+const MAX_PAIRS: usize = 10_000;
 
 /// Returns the pairs of files whose paths are equal or nested, ordered by the later file.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
@@ -70,7 +70,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
         while above.pop_if(|other| !place.0.starts_with(&other.0)).is_some() {}
         pairs.extend(above.iter().map(|other| (place.1.max(other.1), place.1.min(other.1))));
         above.push(place);
-        if pairs.len() > MOST_PAIRS {
+        if pairs.len() > MAX_PAIRS {
             break;
         }
     }
@@ -78,7 +78,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut bytes = 0;
     let pairs = pairs.into_iter().map(move |(later, earlier)| format!("{} with {}", files[later], files[earlier]));
     pairs.take_while(move |pair| {
-        let is_shown = bytes < MOST_BYTES;
+        let is_shown = bytes < MAX_BYTES;
         bytes += pair.len();
         is_shown
     })
@@ -142,7 +142,7 @@ mod tests {
         }));
         assert!(is_linear(2_000, |count| {
             let bytes: usize = collisions(files((0..count).map(|_| "a/b".to_owned()))).map(|pair| pair.len()).sum();
-            assert!((1..MOST_BYTES + 100).contains(&bytes), "{bytes}");
+            assert!((1..MAX_BYTES + 100).contains(&bytes), "{bytes}");
         }));
     }
 }

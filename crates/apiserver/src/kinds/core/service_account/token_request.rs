@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_json::{Json, json};
 
 use crate::failure::{Failure, Outcome};
-use crate::kinds::posting::{Posting, Task};
+use crate::kinds::post_handler::{PostHandler, Task};
 use crate::kinds::token_grant::{Bound, Named, TokenGrant};
 use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::metadata;
@@ -20,7 +20,7 @@ const LONGEST_SECONDS: i64 = 1 << 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
-impl Posting for TokenRequest {
+impl PostHandler for TokenRequest {
     fn body(&self, _: &RequestTarget, _: &str) -> Arc<Kind> {
         Arc::new(Kind::body_only(AUTHENTICATION_GROUP, "v1", "TokenRequest"))
     }

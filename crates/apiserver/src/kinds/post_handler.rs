@@ -13,7 +13,7 @@ use crate::request::path::ResourcePath;
 use crate::request::user::User;
 
 /// The handler of a POST to a kind that is not stored, or to a subresource.
-pub(crate) trait Posting: Sync {
+pub(crate) trait PostHandler: Sync {
     /// Returns the kind of a body with this `apiVersion`.
     fn body(&self, target: &RequestTarget, _api_version: &str) -> Arc<Kind> {
         target.kind.clone()
@@ -40,7 +40,7 @@ pub(crate) trait Posting: Sync {
 pub(crate) enum Task {
     /// Runs the steps in order and stops at the first failure. The response is a success Status. If `only_if_unchanged` is set and the
     /// object has changed since it was read, the server computes the task again.
-    Steps { steps: Vec<PostingStep>, dry_run: bool, only_if_unchanged: bool },
+    Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
     /// Answers the question, sets the status of the object to the answer and responds with the object.
@@ -50,7 +50,7 @@ pub(crate) enum Task {
 }
 
 /// A step of a task.
-pub(crate) enum PostingStep {
+pub(crate) enum PostStep {
     /// Changes an object without the validation of client requests. The change may run more than once if another write conflicts.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
     /// Changes a subresource as an internal request of the server, with validation and admission. The change may run more than once. A dry
