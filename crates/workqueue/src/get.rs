@@ -92,7 +92,9 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         }
         let step = wait.poll(true, || {
             shared.sleep_until.get_or_init(|| C::sleep_until);
-            Waiter::Task(cx.waker().clone(), shared.clock.detached())
+            let source = shared.clock.detached();
+            let executor = source.as_ref().map_or(0, |timer| timer.executor_id());
+            Waiter::Task { waker: cx.waker().clone(), source, executor }
         });
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),

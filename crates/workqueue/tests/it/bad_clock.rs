@@ -1,7 +1,7 @@
 //! Panicking clocks, timers and wakers: no key and no wake-up is lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -171,4 +171,96 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     bad.clock.advance(Duration::from_millis(1));
     assert_eq!(wakes.count(), 1, "the other waiter is woken a millisecond later");
     drop(queue.shut_down(ShutdownMode::Abandon));
+}
+
+/// A timer whose sleeps misbehave.
+#[derive(Clone)]
+struct BadSleeps {
+    clock: ManualClock,
+    drop_panics: Arc<AtomicBool>,
+    /// How many polls of each sleep call the waker instead of registering it.
+    eager_polls: usize,
+}
+
+struct BadSleep {
+    sleep: Sleep,
+    drop_panics: Arc<AtomicBool>,
+    eager_polls: usize,
+}
+
+impl BadSleeps {
+    fn queue(eager_polls: usize) -> (WorkQueue<u32, Self>, Self) {
+        let clock = Self { clock: ManualClock::new(), drop_panics: Arc::default(), eager_polls };
+        (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
+    }
+}
+
+impl Clock for BadSleeps {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+impl Timer for BadSleeps {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let (sleep, drop_panics) = (self.clock.sleep_until(deadline), Arc::clone(&self.drop_panics));
+        Box::pin(BadSleep { sleep, drop_panics, eager_polls: self.eager_polls })
+    }
+}
+
+impl Future for BadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.eager_polls > 0 {
+            self.eager_polls -= 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+}
+
+impl Drop for BadSleep {
+    fn drop(&mut self) {
+        assert!(!self.drop_panics.swap(false, Ordering::SeqCst), "no end");
+    }
+}
+
+#[test]
+fn sleep_that_panics_in_drop_does_not_end_the_alarm() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    queue.add_after(1, 10 * SECOND);
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    bad.drop_panics.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| _ = queue.add_after(2, SECOND)), "no end", "the alarm moves, and its old sleep is dropped");
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+}
+
+/// As an executor does that makes a task yield.
+#[test]
+fn sleep_that_calls_its_waker_is_polled_again() {
+    let (queue, bad) = BadSleeps::queue(3);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after(1, SECOND);
+    assert_eq!((wakes.count(), bad.clock.next_deadline()), (0, Some(bad.clock.now() + SECOND)));
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
+}
+
+/// Waiting tasks are woken, since their executors may have a timer that works.
+#[test]
+fn sleep_that_always_calls_its_waker_wakes_tasks() {
+    let (queue, _bad) = BadSleeps::queue(usize::MAX);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after(1, SECOND);
+    assert_eq!(wakes.count(), 1);
 }
