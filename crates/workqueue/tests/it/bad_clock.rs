@@ -173,6 +173,18 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
+/// The end of the dequeue reads the time for the tasks and threads that wait for a delay.
+#[test]
+fn clock_panic_during_dequeue_does_not_lose_the_key() {
+    let (queue, bad) = Bad::queue();
+    queue.add_after(2, SECOND);
+    queue.add(1);
+    bad.has_no_time.store(true, Ordering::SeqCst);
+    let item = queue.try_get();
+    bad.has_no_time.store(false, Ordering::SeqCst);
+    assert_eq!(item.map(|item| *item), Ok(1));
+}
+
 /// A timer whose sleeps misbehave.
 #[derive(Clone)]
 struct BadSleeps {
