@@ -71,6 +71,16 @@ fn sleeps(timer: &impl Timer) {
 }
 
 #[test]
+fn manual_clock_survives_an_overflow() {
+    let clock = ManualClock::new();
+    let start = clock.now();
+    assert!(catch_unwind(AssertUnwindSafe(|| clock.advance(Duration::MAX))).is_err());
+    assert_eq!(clock.now(), start);
+    clock.advance(SECOND);
+    assert_eq!(clock.now(), start + SECOND);
+}
+
+#[test]
 fn std_clock_and_thread_timer_wake_any_executor() {
     sleeps(&StdClock);
     sleeps(&Arc::new(StdClock));
