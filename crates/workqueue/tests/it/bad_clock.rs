@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -192,7 +192,11 @@ struct BadSleeps {
     drop_panics: Arc<AtomicBool>,
     /// How many polls of each sleep call the waker instead of registering it.
     eager_polls: usize,
+    /// Runs in the next `sleep_until`.
+    hook: Arc<Mutex<Option<Hook>>>,
 }
+
+type Hook = Box<dyn FnOnce() + Send>;
 
 struct BadSleep {
     sleep: Sleep,
@@ -202,7 +206,7 @@ struct BadSleep {
 
 impl BadSleeps {
     fn queue(eager_polls: usize) -> (WorkQueue<u32, Self>, Self) {
-        let clock = Self { clock: ManualClock::new(), drop_panics: Arc::default(), eager_polls };
+        let clock = Self { clock: ManualClock::new(), drop_panics: Arc::default(), eager_polls, hook: Arc::default() };
         (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
     }
 }
@@ -215,6 +219,8 @@ impl Clock for BadSleeps {
 
 impl Timer for BadSleeps {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let hook = self.hook.lock().unwrap().take();
+        hook.into_iter().for_each(|hook| hook());
         let (sleep, drop_panics) = (self.clock.sleep_until(deadline), Arc::clone(&self.drop_panics));
         Box::pin(BadSleep { sleep, drop_panics, eager_polls: self.eager_polls })
     }
@@ -275,4 +281,38 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     queue.add_after(1, SECOND);
     assert_eq!(wakes.count(), 1);
+}
+
+/// While a sleep is created, another one is created for an earlier alarm, here by the timer itself.
+#[test]
+fn outdated_sleep_does_not_replace_a_newer_one() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let earlier = queue.clone();
+    *bad.hook.lock().unwrap() = Some(Box::new(move || _ = earlier.add_after(2, SECOND)));
+    queue.add_after(1, 10 * SECOND);
+    assert_eq!((bad.clock.sleepers(), bad.clock.next_deadline()), (1, Some(bad.clock.now() + SECOND)));
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+}
+
+#[test]
+fn outdated_sleep_that_fails_leaves_no_timer() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let earlier = queue.clone();
+    let fails = move || {
+        earlier.add_after(2, SECOND);
+        panic!("no timer");
+    };
+    // Sets the newer alarm and then panics.
+    *bad.hook.lock().unwrap() = Some(Box::new(fails));
+    queue.add_after(1, 10 * SECOND);
+    assert_eq!((bad.clock.sleepers(), wakes.count()), (0, 1), "no task is listed any more");
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(bad.clock.next_deadline(), Some(bad.clock.now() + SECOND));
 }
