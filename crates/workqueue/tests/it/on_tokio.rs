@@ -10,6 +10,7 @@ use pintle_workqueue::ratelimit::{StdClock, Timer, TokioClock};
 use pintle_workqueue::{Get, ShutdownMode, WorkQueue};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::Instant;
 
@@ -302,6 +303,14 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
+/// Starts a task that waits for a key and is polled again only when it is woken.
+fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
+    let queue = queue.clone();
+    let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
+    runtime.block_on(tokio::task::yield_now());
+    waits
+}
+
 /// The task of one runtime set the alarm, but its thread computes. Then a task of another runtime waits.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
@@ -321,14 +330,28 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
         let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
         let queue = WorkQueue::<u32, TokioClock>::default();
-        let mut get = pin!(queue.get());
-        assert!(idle.block_on(poll_once(&mut get)).is_pending());
+        let waits = waiting_task(&idle, &queue);
         {
             let mut cancelled = pin!(queue.get());
             assert!(busy.block_on(poll_once(&mut cancelled)).is_pending());
             queue.add_after(1, Duration::from_millis(1));
         }
-        assert_eq!(idle.block_on(async { get.await.map(|item| *item) }), Some(1));
+        assert_eq!(idle.block_on(waits).unwrap(), Some(1));
+    });
+}
+
+/// Tasks of both runtimes wait. Another task of the idle one begins to wait.
+#[test]
+fn alarm_moves_to_the_runtime_that_waited_last() {
+    ends(|| {
+        let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let first = waiting_task(&idle, &queue);
+        let mut stuck = pin!(queue.get());
+        assert!(busy.block_on(poll_once(&mut stuck)).is_pending());
+        queue.add_after(1, Duration::from_millis(1));
+        let _second = waiting_task(&idle, &queue);
+        assert_eq!(idle.block_on(first).unwrap(), Some(1));
     });
 }
 
@@ -338,11 +361,11 @@ fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {
         let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
         let queue = WorkQueue::<u32, TokioClock>::default();
-        let (mut first, mut second) = (pin!(queue.get()), pin!(queue.get()));
-        assert!(busy.block_on(poll_once(&mut first)).is_pending());
-        assert!(idle.block_on(poll_once(&mut second)).is_pending());
+        let mut stuck = pin!(queue.get());
+        assert!(busy.block_on(poll_once(&mut stuck)).is_pending());
+        let waits = waiting_task(&idle, &queue);
         queue.add(1);
-        assert_eq!(idle.block_on(async { second.await.map(|item| *item) }), Some(1));
+        assert_eq!(idle.block_on(waits).unwrap(), Some(1));
     });
 }
 
