@@ -55,9 +55,9 @@ pub(crate) struct Planned {
 /// The result of storing a sleep that was polled once.
 pub(crate) enum Installed {
     Done,
-    /// The alarm has changed in the meantime. The sleep is to be dropped outside the lock.
+    /// The alarm has changed in the meantime. The caller drops the sleep outside the lock.
     Outdated(Sleep),
-    /// The waker of the sleep was called in the meantime, so the sleep has to be polled again.
+    /// The waker was called in the meantime. The caller polls the sleep again.
     HasRung(Sleep),
 }
 
@@ -114,7 +114,7 @@ impl Alarm {
         }
     }
 
-    /// Plans to ring at `at` or earlier, or not at all. An alarm of an executor that no longer has to set it is set anew.
+    /// Plans to ring at `at` or earlier, or not at all. Replaces the alarm if another executor now has to set it.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -147,8 +147,8 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is setting the alarm. Then that thread has to handle a ring: another one could be the same thread, in the
-    /// first poll of the sleep.
+    /// Returns whether a thread is setting the alarm. That thread then handles the ring after its poll of the sleep. The caller of this
+    /// method can be the same thread, inside that poll.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung

@@ -337,7 +337,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued: nobody would work on it. Then only the panic hook has reported the panic.
+    /// Propagates a panic of user code, unless a key was dequeued. Otherwise no worker would process the key. The panic hook has already
+    /// reported the panic.
     #[inline]
     pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

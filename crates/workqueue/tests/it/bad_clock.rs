@@ -246,7 +246,7 @@ impl Drop for BadSleep {
 }
 
 #[test]
-fn sleep_that_panics_in_drop_does_not_end_the_alarm() {
+fn sleep_that_panics_in_drop_keeps_the_alarm() {
     let (queue, bad) = BadSleeps::queue(0);
     let (wakes, waker) = waker();
     let mut get = pin!(queue.get());

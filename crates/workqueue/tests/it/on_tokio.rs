@@ -271,7 +271,7 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
 /// In `Runtime::block_on` of a multi-threaded runtime, a sleep of tokio without budget calls its waker in the poll. The waker of the queue
 /// sets the alarm.
 #[test]
-fn add_after_without_budget_in_block_on_sets_the_alarm() {
+fn add_after_without_budget_in_block_on_works() {
     ends(|| {
         let (runtime, queue) = (runtime(1), WorkQueue::<u32, TokioClock>::default());
         let all = waiting_workers(&runtime, &queue, 4);

@@ -530,7 +530,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
 
 /// The key that is done is dropped after the next key was dequeued.
 #[test]
-fn key_that_panics_in_drop_does_not_lose_the_next() {
+fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();
     let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
     queue.add(keys.key(1));
