@@ -54,11 +54,19 @@ pub trait Timer: Clock {
     /// Returns a timer that works on any thread, bound to the executor that this method is called on.
     ///
     /// A work queue calls this when a task waits. Later, the queue creates and polls sleeps on other threads: on threads that add keys, and
-    /// inside the wakers of earlier sleeps.
+    /// inside the wakers of earlier sleeps. The poll of a sleep must not depend on a budget of the task that happens to run on the thread.
     ///
     /// The default is `None`: `self` works on any thread. Override it if [`sleep_until`](Self::sleep_until) needs an executor's context.
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         None
+    }
+
+    /// Returns an ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses the timer of an executor only
+    /// while a task of this executor waits.
+    ///
+    /// The default is 0: all detached timers of this type are interchangeable.
+    fn executor_id(&self) -> u64 {
+        0
     }
 
     /// Consumes the executor's cooperative budget for one operation that does not wait. `Pending` means that the task must yield; the
@@ -88,6 +96,10 @@ impl<C: Timer + ?Sized> Timer for Arc<C> {
 
     fn detached(&self) -> Option<Arc<dyn Timer>> {
         (**self).detached()
+    }
+
+    fn executor_id(&self) -> u64 {
+        (**self).executor_id()
     }
 
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {

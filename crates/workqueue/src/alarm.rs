@@ -14,13 +14,27 @@ pub(crate) type Source = Option<Arc<dyn Timer>>;
 /// branch computes, or on a thread that computes. Its waker locks the queue and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// `None` if no task has waited yet, or if the last source failed.
-    source: Option<Source>,
+    /// One per executor with a listed task. The last one sets the alarm. It stays when its tasks leave, until another executor replaces it.
+    /// Empty if no task has waited yet, or if the last source failed.
+    sources: Vec<Listed>,
     /// When the alarm rings.
     at: Option<u64>,
+    /// The executor whose timer rings.
+    executor: u64,
     /// Distinguishes the current sleep from earlier ones.
     generation: u64,
     sleep: Option<Sleep>,
+    /// Whether the waker was called while a thread polled the sleep for the first time.
+    has_rung: bool,
+    /// Sources to drop outside the lock.
+    unused: Vec<Listed>,
+}
+
+/// The source of an executor, and the number of its listed tasks.
+pub(crate) struct Listed {
+    executor: u64,
+    source: Source,
+    tasks: usize,
 }
 
 /// An alarm to set outside the lock.
@@ -28,6 +42,23 @@ pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
     generation: u64,
+}
+
+/// The change of the alarm at the end of a section.
+#[derive(Default)]
+pub(crate) struct Planned {
+    pub(crate) arm: Option<Arm>,
+    /// Values to drop outside the lock.
+    pub(crate) unused: (Option<Sleep>, Vec<Listed>),
+}
+
+/// The result of storing a sleep that was polled once.
+pub(crate) enum Installed {
+    Done,
+    /// The alarm has changed in the meantime. The caller drops the sleep outside the lock.
+    Outdated(Sleep),
+    /// The waker was called in the meantime. The caller polls the sleep again.
+    HasRung(Sleep),
 }
 
 impl Alarm {
@@ -40,49 +71,104 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Sets the source of later sleeps: the executor that last polled a task. Returns the previous source, to be dropped outside the lock.
-    pub(crate) fn set_source(&mut self, source: Source) -> Option<Source> {
-        self.source.replace(source)
+    /// Counts a task that is listed. The alarm moves to the timer of its executor. Returns a source to drop outside the lock.
+    pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
+        match self.sources.iter().position(|listed| listed.executor == executor) {
+            Some(at) => {
+                let last = self.sources.len() - 1;
+                self.sources.swap(at, last);
+                let listed = &mut self.sources[last];
+                listed.tasks += 1;
+                Some(std::mem::replace(&mut listed.source, source))
+            }
+            None => {
+                self.sources.push(Listed { executor, source, tasks: 1 });
+                self.drop_unused();
+                None
+            }
+        }
     }
 
-    /// Plans to ring at `at` or earlier, or not at all. Returns a sleep to drop outside the lock, and the alarm to set then.
-    pub(crate) fn plan(&mut self, at: Option<u64>) -> (Option<Sleep>, Option<Arm>) {
+    /// Counts a task that is no longer listed.
+    pub(crate) fn leave(&mut self, executor: u64) {
+        if let Some(listed) = self.sources.iter_mut().find(|listed| listed.executor == executor) {
+            listed.tasks -= 1;
+            if listed.tasks == 0 {
+                self.drop_unused();
+            }
+        }
+    }
+
+    /// Counts that no task is listed any more.
+    pub(crate) fn leave_all(&mut self) {
+        self.sources.iter_mut().for_each(|listed| listed.tasks = 0);
+        self.drop_unused();
+    }
+
+    /// Removes the sources of executors without a listed task, except one.
+    fn drop_unused(&mut self) {
+        while self.sources.len() > 1
+            && let Some(at) = self.sources.iter().position(|listed| listed.tasks == 0)
+        {
+            self.unused.push(self.sources.remove(at));
+        }
+    }
+
+    /// Plans to ring at `at` or earlier, or not at all. Replaces the alarm if another executor now has to set it.
+    pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
+        let unused = std::mem::take(&mut self.unused);
+        let last = self.sources.last();
         let is_early_enough = match (self.at, at) {
             (None, None) => true,
-            (Some(set), Some(at)) => set <= at,
+            (Some(set), Some(at)) => set <= at && last.is_some_and(|last| last.executor == self.executor),
             _ => false,
         };
         if is_early_enough {
-            return (None, None);
+            return Planned { arm: None, unused: (None, unused) };
         }
         self.generation += 1;
         let generation = self.generation;
-        let arm = at.zip(self.source.clone()).map(|(at, source)| Arm { at, source, generation });
+        let arm = at.zip(last).map(|(at, last)| Arm { at, source: last.source.clone(), generation });
+        self.executor = last.map_or(self.executor, |last| last.executor);
         self.at = arm.as_ref().map(|arm| arm.at);
-        (self.sleep.take(), arm)
+        self.has_rung = false;
+        Planned { arm, unused: (self.sleep.take(), unused) }
     }
 
-    /// Stores the sleep of an alarm that was set. Returns the sleep if the alarm has changed in the meantime.
-    pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Option<Sleep> {
+    /// Stores the sleep of an alarm that was set.
+    pub(crate) fn install(&mut self, arm: &Arm, sleep: Sleep) -> Installed {
         if arm.generation != self.generation || self.at.is_none() {
-            return Some(sleep);
+            return Installed::Outdated(sleep);
         }
-        self.sleep.replace(sleep)
+        if std::mem::take(&mut self.has_rung) {
+            return Installed::HasRung(sleep);
+        }
+        self.sleep = Some(sleep);
+        Installed::Done
+    }
+
+    /// Returns whether a thread is setting the alarm. That thread then handles the ring after its poll of the sleep. The caller of this
+    /// method can be the same thread, inside that poll.
+    pub(crate) fn defer_ring(&mut self) -> bool {
+        self.has_rung = self.at.is_some() && self.sleep.is_none();
+        self.has_rung
     }
 
     /// Handles the ring of the alarm, which can be early. Returns the sleep, to be dropped outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
+        self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Handles an alarm that cannot be set, because its executor is gone or its timer works only on other threads.
-    pub(crate) fn fail(&mut self, arm: &Arm) -> Option<Source> {
+    /// Handles an alarm that cannot be set, because its executor is gone or its timer works only on other threads. Returns the sources, to
+    /// be dropped outside the lock.
+    pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
-            return None;
+            return Vec::new();
         }
         self.at = None;
-        self.source.take()
+        std::mem::take(&mut self.sources)
     }
 }
 

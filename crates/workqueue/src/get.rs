@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
+use crate::panic::catch;
 use crate::shared::{Shared, Step};
 use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
@@ -51,8 +52,8 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         let ticket = finished.as_mut().and_then(WorkItem::release);
         let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
         // Drop the key outside the lock.
-        drop(finished);
-        step
+        let panic = finished.and_then(|finished| catch(|| drop(finished)).err());
+        step.unless_panicked(panic)
     }
 
     /// Blocks the thread.
@@ -92,7 +93,9 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
         }
         let step = wait.poll(true, || {
             shared.sleep_until.get_or_init(|| C::sleep_until);
-            Waiter::Task(cx.waker().clone(), shared.clock.detached())
+            let source = shared.clock.detached();
+            let executor = source.as_ref().map_or(0, |timer| timer.executor_id());
+            Waiter::Task { waker: cx.waker().clone(), source, executor }
         });
         match step {
             Step::Item(item) => Poll::Ready(Some(item)),

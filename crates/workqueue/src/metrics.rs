@@ -31,7 +31,7 @@ pub(crate) use observer::{Observer, Stamps};
 ///
 /// Gauges are computed when they are scraped. They include every key whose delay has ended, even if all workers are busy. Counters and
 /// histograms are updated under the queue's lock. A provider that panics is not called again, and its panic propagates from the queue
-/// method that called it.
+/// method that called it, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;

@@ -33,6 +33,9 @@ use crate::sync::Arc;
 /// worker has not dequeued its key after 1 ms, the queue wakes all waiting workers. The 1 ms is a deadline on the queue's [`Clock`], so
 /// the timer's precision adds to it: up to 1 ms for tokio's, and more while no runtime thread is free to run its timer.
 ///
+/// With tasks of several tokio runtimes, the queue uses the timer of the runtime whose task began to wait last. When this runtime's last
+/// waiting task leaves, the queue sets the timer of another runtime.
+///
 /// The number of keys is bounded by the number of distinct keys that are added. Adding a key again uses no memory.
 ///
 /// # Under the lock
@@ -47,6 +50,7 @@ use crate::sync::Arc;
 /// Each method, and the drop of a guard, propagates a panic of user code that runs under the lock and of a waker that it calls. The
 /// queue stays usable:
 ///
+/// - A call that dequeued a key returns it. The panic hook reports the panic, and the call does not propagate it.
 /// - A key whose `Clone` panicked is done.
 /// - A key whose push panicked in the order is not queued.
 /// - A metrics provider that panicked is not called again.
@@ -56,6 +60,16 @@ use crate::sync::Arc;
 /// - If a waker panics when a delay ends, only the panic hook reports it.
 ///
 /// The queue panics if it would have 4,294,967,296 keys at once.
+///
+/// # Known limits
+///
+/// - The latency is not bounded while all threads of the tokio runtime that sets the timer are busy, even if another runtime is idle.
+///   Queues that several runtimes share can use [`StdClock`] instead.
+/// - The memory of a burst of keys is returned when the queue has no keys. One delayed key keeps it.
+/// - A thread that finds the lock contended spins for a few microseconds before it sleeps.
+/// - A delayed add with a higher priority also raises the key if it is queued now.
+/// - [`replace_after`](Self::replace_after) with a zero delay queues the key, whatever the [`DelayPolicy`](crate::DelayPolicy).
+///   [`add_after`](Self::add_after) with a zero delay follows the policy, like [`add`](Self::add).
 ///
 /// # Examples
 ///
@@ -206,7 +220,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
 
-    /// Sets the delay of `key` to `after` from now, whether or not a delay is pending.
+    /// Sets the delay of `key` to `after` from now, whether or not a delay is pending. A zero delay cancels a pending delay and queues the
+    /// key.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
         let key = &mut Some(key);

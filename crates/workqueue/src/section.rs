@@ -2,14 +2,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use pintle_ratelimit::Sleep;
-
-use crate::alarm::{Arm, Source};
+use crate::alarm::{Arm, Planned, Source};
 use crate::engine::{Engine, Handout, Now};
 use crate::inbox::{Inbox, Late};
 use crate::metrics::Depth;
 use crate::order::Ticket;
-use crate::panic::{Panic, pass_on};
+use crate::panic::{Panic, catch, pass_on};
 use crate::sync::MutexGuard;
 use crate::waiters::{Supply, Waiter, Waiters};
 use crate::wakers::{WaiterId, Wakers, Wakes};
@@ -38,7 +36,7 @@ pub(crate) struct Section<'a, K> {
     pub(crate) is_poll: bool,
 }
 
-/// Actions of a section that need the lock to be free. Each returns a panic of user code.
+/// Actions of a section that need the lock to be free. Each returns a panic of user code and never unwinds.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -50,8 +48,7 @@ pub(crate) trait Outside {
 #[derive(Default)]
 struct Settled {
     wakes: Wakes,
-    old_sleep: Option<Sleep>,
-    arm: Option<Arm>,
+    alarm: Planned,
 }
 
 impl<K: Eq> State<K> {
@@ -98,14 +95,14 @@ impl<K> State<K> {
             let supply = Supply { available: engine.available(now), next: engine.next_wake(now) };
             alarm = waiters.settle(supply, now.nanos(), &mut wakes);
         }
-        let (old_sleep, arm) = waiters.alarm.plan(alarm);
+        let alarm = waiters.alarm.plan(alarm);
         if engine.is_drained() {
             drainers.notify_all(&mut wakes);
         }
         if !self.is_inbox_open && self.waiters.is_empty() && self.engine.mode().is_none() {
             self.empty_inbox(inbox, Some(true), now);
         }
-        Settled { wakes, old_sleep, arm }
+        Settled { wakes, alarm }
     }
 }
 
@@ -119,12 +116,11 @@ fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside,
 impl Settled {
     /// Must be called without the lock.
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
-        let Self { wakes, old_sleep, arm } = self;
+        let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        drop(old_sleep);
         // If the alarm cannot be set, all waiting tasks are woken and poll with their own timers. A panic of such a timer propagates there.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
-        panic.or(of_timer)
+        panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
 }
 
@@ -152,6 +148,31 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
+    /// Ends the section and returns a panic of user code. The drop propagates it instead.
+    #[inline]
+    pub(crate) fn end(mut self) -> Option<Panic> {
+        self.close()
+    }
+
+    #[inline]
+    fn close(&mut self) -> Option<Panic> {
+        let (inbox, outside, is_poll) = (self.inbox, self.outside, self.is_poll);
+        let (state, now) = self.parts();
+        let settled = if state.is_settled() { None } else { Some(state.settle(inbox, now)) };
+        let trash = state.engine.take_trash();
+        let depths = state.engine.take_new_depths();
+        state.latest = now.latest();
+        let mut panic = now.take_panic();
+        self.state = None;
+        if settled.is_some() || !depths.is_empty() {
+            panic = panic.or(conclude(settled, depths, outside, is_poll));
+        }
+        if let Some(trash) = trash {
+            panic = panic.or(trash.empty());
+        }
+        panic
+    }
+
     pub(crate) fn done(mut self, ticket: Ticket) {
         let (state, now) = self.parts();
         state.engine.done(ticket, now);
@@ -160,10 +181,10 @@ impl<'a, K> Section<'a, K> {
     /// Registers a waiter that found no key. Returns the time until which a thread has to park, and a timer to drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
-            Waiter::Task(waker, source) => {
+            Waiter::Task { waker, source, executor } => {
                 self.is_poll = true;
-                let old = self.waiters.alarm.set_source(source);
-                (self.waiters.join_task(id, waker), None, old)
+                let (id, old) = self.waiters.join_task(id, executor, waker, source);
+                (id, None, old)
             }
             Waiter::Thread(waker) => {
                 let (state, now) = self.parts();
@@ -198,22 +219,11 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        let (inbox, outside, is_poll) = (self.inbox, self.outside, self.is_poll);
-        let (state, now) = self.parts();
-        let settled = if state.is_settled() { None } else { Some(state.settle(inbox, now)) };
-        let trash = state.engine.take_trash();
-        let depths = state.engine.take_new_depths();
-        state.latest = now.latest();
-        let mut panic = now.take_panic();
-        self.state = None;
-        if settled.is_some() || !depths.is_empty() {
-            panic = panic.or(conclude(settled, depths, outside, is_poll));
-        }
-        if let Some(trash) = trash {
-            panic = panic.or(trash.empty());
-        }
-        if panic.is_some() {
-            pass_on(panic);
+        // Otherwise `end` has closed it.
+        if self.state.is_some()
+            && let Some(panic) = self.close()
+        {
+            pass_on(Some(panic));
         }
     }
 }

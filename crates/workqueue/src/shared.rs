@@ -20,7 +20,7 @@ use crate::inbox::{Inbox, Late, LateStep};
 use crate::item::WorkItem;
 use crate::metrics::{self, Gauges, Reading};
 use crate::order::Ticket;
-use crate::panic::catch;
+use crate::panic::{Panic, catch, pass_on};
 use crate::section::{Section, State};
 use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -276,9 +276,11 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
             None => Err(TryGetError::Empty),
         };
-        // The end of the section can panic. A local variable is dropped then, but a return value that is already being moved out is not:
-        // the key would be in flight forever.
-        drop(section);
+        let panic = section.end();
+        if item.is_err() {
+            // See `Step::unless_panicked`.
+            pass_on(panic);
+        }
         item
     }
 
@@ -328,10 +330,21 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             }
             (None, _) => Step::ShutDown,
         };
-        // See `try_get`.
-        drop(section);
-        drop((old, unused));
-        step
+        let panic = section.end();
+        let of_drop = if old.is_some() || unused.is_some() { catch(|| drop((old, unused))).err() } else { None };
+        step.unless_panicked(panic.or(of_drop))
+    }
+}
+
+impl<K, C: Clock> Step<K, C> {
+    /// Propagates a panic of user code, unless a key was dequeued. Otherwise no worker would process the key. The panic hook has already
+    /// reported the panic.
+    #[inline]
+    pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
+        if !matches!(self, Self::Item(_)) {
+            pass_on(panic);
+        }
+        self
     }
 }
 

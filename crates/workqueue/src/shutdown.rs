@@ -126,7 +126,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();
         if !over && !complete {
-            let (id, old) = section.drainers.join(self.id.take(), waker);
+            let (id, old) = section.drainers.join(self.id.take(), None, waker);
             self.id = Some(id);
             drop(section);
             drop(old);

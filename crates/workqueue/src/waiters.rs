@@ -42,14 +42,23 @@ pub(crate) struct Waiters {
 struct Notified {
     id: WaiterId,
     at: u64,
-    is_task: bool,
 }
 
 /// How to wake a waiter.
 pub(crate) enum Waiter {
     Thread(Waker),
     /// The source creates sleeps that work where the task was polled.
-    Task(Waker, Source),
+    Task {
+        waker: Waker,
+        source: Source,
+        executor: u64,
+    },
+}
+
+impl Notified {
+    fn is_task(&self) -> bool {
+        self.id.executor.is_some()
+    }
 }
 
 /// How long a notified waiter may take until its next poll, in nanoseconds.
@@ -71,20 +80,29 @@ impl Waiters {
 
     /// Removes a waiter that is polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
-        self.forget(id);
         self.notified.retain(|notified| notified.id != id);
-        self.wakers.leave(id)
+        let waker = self.wakers.leave(id);
+        if waker.is_some() {
+            self.forget(id);
+        }
+        waker
     }
 
-    /// Lists a task that found no key. A task with an ID keeps its position.
-    pub(crate) fn join_task(&mut self, id: Option<WaiterId>, waker: Waker) -> WaiterId {
-        self.wakers.join(id, waker).0
+    /// Lists a task that found no key. A task with an ID keeps its position. Returns a source to drop outside the lock.
+    pub(crate) fn join_task(
+        &mut self,
+        id: Option<WaiterId>,
+        executor: u64,
+        waker: Waker,
+        source: Source,
+    ) -> (WaiterId, Option<Source>) {
+        (self.wakers.join(id, Some(executor), waker).0, self.alarm.join(executor, source))
     }
 
     /// Lists a thread that found no key. A thread with an ID keeps its position. If the result is true, the thread is the timekeeper and
     /// must park until `next` at most.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
-        let (id, _) = self.wakers.join(id, waker);
+        let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
         match (self.timekeeper, next) {
             (None, Some(deadline)) => {
@@ -122,7 +140,7 @@ impl Waiters {
             return None;
         }
         if wanted > 0 {
-            let tasks = self.notified.iter().filter(|notified| notified.is_task);
+            let tasks = self.notified.iter().filter(|notified| notified.is_task());
             return tasks.map(|notified| notified.at.saturating_add(PATIENCE)).min();
         }
         self.keep_time(supply.next?, now, wakes)
@@ -130,6 +148,7 @@ impl Waiters {
 
     pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
         self.wakers.notify_all(wakes);
+        self.alarm.leave_all();
         self.threads.clear();
         self.timekeeper = None;
     }
@@ -141,7 +160,7 @@ impl Waiters {
         };
         let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
         // A notified thread that finds no key parks until the next deadline.
-        let is_coming = self.notified.iter().any(|notified| !notified.is_task);
+        let is_coming = self.notified.iter().any(|notified| !notified.is_task());
         if !is_kept && !is_coming {
             self.notify(thread, now, wakes);
         }
@@ -151,7 +170,7 @@ impl Waiters {
     /// Forgets waiters that were notified more than [`PATIENCE`] ago. Returns whether one of them is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
-        let any = self.notified.iter().any(|notified| notified.is_task && is_late(notified));
+        let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
         self.notified.retain(|notified| !is_late(notified));
         any
     }
@@ -171,14 +190,17 @@ impl Waiters {
     }
 
     fn record_notified(&mut self, id: WaiterId, waker: Waker, at: u64, wakes: &mut Wakes) {
-        let is_task = !self.threads.contains(&id);
         self.forget(id);
-        self.notified.push(Notified { id, at, is_task });
+        self.notified.push(Notified { id, at });
         wakes.push(waker);
     }
 
-    /// Removes a waiter from the threads and as the timekeeper.
+    /// Removes a waiter, which was listed until now, from the tasks of its executor, or from the threads and as the timekeeper.
     fn forget(&mut self, id: WaiterId) {
+        if let Some(executor) = id.executor {
+            self.alarm.leave(executor);
+            return;
+        }
         self.threads.remove(&id);
         if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
             self.timekeeper = None;

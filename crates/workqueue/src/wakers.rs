@@ -9,11 +9,16 @@ use crate::panic::{Panic, call_all};
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     listed: BTreeMap<WaiterId, Waker>,
-    next_id: u64,
+    next_place: u64,
 }
 
+/// Waiters are ordered by their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaiterId(u64);
+pub(crate) struct WaiterId {
+    place: u64,
+    /// The executor of a task that waits for a key.
+    pub(crate) executor: Option<u64>,
+}
 
 /// Wakers to call outside the lock. The first one needs no allocation.
 #[derive(Debug, Default)]
@@ -28,11 +33,20 @@ impl Wakers {
     }
 
     /// Registers a waiter. A waiter with an ID keeps its position. Also returns its previous waker, to be dropped outside the lock.
-    pub(crate) fn join(&mut self, id: Option<WaiterId>, waker: Waker) -> (WaiterId, Option<Waker>) {
-        let id = id.unwrap_or_else(|| {
-            self.next_id += 1;
-            WaiterId(self.next_id)
-        });
+    pub(crate) fn join(
+        &mut self,
+        id: Option<WaiterId>,
+        executor: Option<u64>,
+        waker: Waker,
+    ) -> (WaiterId, Option<Waker>) {
+        let place = id.map_or_else(
+            || {
+                self.next_place += 1;
+                self.next_place
+            },
+            |id| id.place,
+        );
+        let id = WaiterId { place, executor };
         (id, self.listed.insert(id, waker))
     }
 

@@ -203,6 +203,19 @@ fn r17_queue_syncs_after_last_initial_item_is_processed() {
 }
 
 #[test]
+fn synced_of_a_closed_queue_waits_for_taken_items() {
+    let fifo = shared(atomic());
+    fifo.lock().replace(things("a1"), "1").unwrap();
+    let taken = fifo.take(|fifo| fifo.pop_batch(1000)).wait().unwrap();
+    fifo.lock().close();
+    let mut synced = pin!(fifo.synced());
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(synced.as_mut().poll(&mut context), Poll::Pending);
+    drop(taken);
+    assert_eq!(synced.as_mut().poll(&mut context), Poll::Ready(true));
+}
+
+#[test]
 fn r18_producer_waits_at_the_bound() {
     let fifo = shared(atomic());
     fifo.lock().add(thing("first", 0)).unwrap();

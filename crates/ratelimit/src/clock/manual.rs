@@ -63,11 +63,11 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// If a waker panics, after the others have been called.
+    /// If a waker panics, after the others have been called. If an [`Instant`] cannot represent the new time; then the time is unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
-            state.now += by;
+            state.now = state.now.checked_add(by).expect("the new time is representable as an `Instant`");
             let now = state.now;
             state.sleepers.extract_if(.., |s| s.deadline.is_some_and(|d| d <= now)).collect::<Vec<_>>()
         };

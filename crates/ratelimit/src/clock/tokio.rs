@@ -1,11 +1,12 @@
 //! tokio's clock and timer.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::runtime::Handle;
-use tokio::task::coop::poll_proceed;
+use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
@@ -37,7 +38,9 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Box::pin(tokio::time::sleep_until(deadline.into()))
+        // A work queue polls its sleep in whichever task adds a key. If this task has used up its budget, a constrained sleep would not
+        // register with the timer.
+        Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 
     fn detached(&self) -> Option<Arc<dyn Timer>> {
@@ -66,5 +69,11 @@ impl Timer for RuntimeClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         let _inside = self.0.enter();
         TokioClock.sleep_until(deadline)
+    }
+
+    fn executor_id(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.id().hash(&mut hasher);
+        hasher.finish()
     }
 }

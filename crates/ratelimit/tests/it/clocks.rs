@@ -71,6 +71,16 @@ fn sleeps(timer: &impl Timer) {
 }
 
 #[test]
+fn manual_clock_survives_an_overflow() {
+    let clock = ManualClock::new();
+    let start = clock.now();
+    assert!(catch_unwind(AssertUnwindSafe(|| clock.advance(Duration::MAX))).is_err());
+    assert_eq!(clock.now(), start);
+    clock.advance(SECOND);
+    assert_eq!(clock.now(), start + SECOND);
+}
+
+#[test]
 fn std_clock_and_thread_timer_wake_any_executor() {
     sleeps(&StdClock);
     sleeps(&Arc::new(StdClock));
@@ -167,15 +177,43 @@ fn panicking_waker_does_not_abort_an_unwinding_thread() {
 #[cfg(feature = "tokio")]
 mod on_tokio {
     use pintle_ratelimit::TokioClock;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::task::coop::{consume_budget, has_budget_remaining};
 
     use super::*;
 
     #[test]
     fn detached_tokio_timer_works_on_any_thread() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+        let runtime = runtime();
         assert!(TokioClock.detached().is_none(), "no runtime is current");
         let timer = runtime.block_on(async { TokioClock.detached().unwrap() });
         thread::spawn(move || sleeps(&timer)).join().unwrap();
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
+    }
+
+    /// In `Runtime::block_on`, a tokio sleep without budget would call its waker in the poll.
+    #[test]
+    fn tokio_sleep_registers_without_cooperative_budget() {
+        runtime().block_on(async {
+            let mut sleep = TokioClock.detached().unwrap().sleep_until(TokioClock.now() + 3600 * SECOND);
+            while has_budget_remaining() {
+                consume_budget().await;
+            }
+            let wakes = Arc::new(Wakes::default());
+            assert!(poll(&mut sleep, &Waker::from(Arc::clone(&wakes))).is_pending());
+            assert_eq!(wakes.count(), 0);
+        });
+    }
+
+    #[test]
+    fn executor_id_distinguishes_runtimes() {
+        let (one, other) = (runtime(), runtime());
+        let id = |runtime: &Runtime| runtime.block_on(async { TokioClock.detached().unwrap().executor_id() });
+        assert_eq!(id(&one), id(&one));
+        assert_ne!(id(&one), id(&other));
     }
 
     #[tokio::test]

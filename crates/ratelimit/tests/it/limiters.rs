@@ -152,6 +152,29 @@ fn forget_is_called_for_expired_items() {
     assert!(kept <= 64, "{kept} items");
 }
 
+/// A limiter that counts the delays of its only item until `forget` is called.
+struct Counts(u32);
+
+impl RateLimiter<u32> for Counts {
+    fn delay(&mut self, _: &u32, _: u32, _: Instant) -> Duration {
+        self.0 += 1;
+        self.0 * MS
+    }
+
+    fn forget(&mut self, _: &u32) {
+        self.0 = 0;
+    }
+}
+
+#[test]
+fn expired_item_is_forgotten_before_its_next_delay() {
+    let clock = ManualClock::new();
+    let mut limiter = ItemRateLimiter::new(Counts(0), KeepFailures::For(SECOND));
+    assert_eq!([limiter.when(&1, clock.now()), limiter.when(&1, clock.now())], [MS, 2 * MS]);
+    clock.advance(SECOND + 2 * MS);
+    assert_eq!(limiter.when(&1, clock.now()), MS);
+}
+
 #[test]
 fn bucket_is_full_at_its_first_use() {
     let start = ManualClock::new().now();

@@ -177,6 +177,50 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
+/// The first waiter leaves, so the second one is served earlier than it expected.
+#[test]
+fn waiter_that_moves_up_sets_an_earlier_timer() {
+    let (throttle, clock) = throttle(1.0, 1);
+    let start = clock.now();
+    assert!(throttle.try_accept());
+    let calls = Arc::<Calls>::default();
+    let waker = Waker::from(calls.clone());
+    let mut cx = Context::from_waker(&waker);
+    let (mut first, mut second) = (Box::pin(throttle.accept()), pin!(throttle.accept()));
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    drop(first);
+    assert_eq!((calls.0.load(Ordering::Relaxed), clock.next_deadline()), (1, Some(start + 2 * SECOND)));
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    assert_eq!((clock.sleepers(), clock.next_deadline()), (1, Some(start + SECOND)));
+    clock.advance(SECOND);
+    assert_eq!(calls.0.load(Ordering::Relaxed), 2);
+    assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+}
+
+/// Although the bucket has tokens.
+#[test]
+fn stopped_throttle_rejects_new_waits() {
+    let (throttle, _clock) = throttle(1.0, 2);
+    throttle.stop();
+    assert_eq!(poll(&mut pin!(throttle.accept())), Poll::Ready(Err(ThrottleError::Stopped)));
+    assert_eq!(poll(&mut pin!(throttle.wait(SECOND))), Poll::Ready(Err(ThrottleError::Stopped)));
+    assert_eq!(throttle.blocking_accept(), Err(ThrottleError::Stopped));
+    assert_eq!(throttle.blocking_wait(SECOND), Err(ThrottleError::Stopped));
+}
+
+#[test]
+fn returned_tokens_do_not_exceed_the_burst() {
+    let start = ManualClock::new().now();
+    let mut bucket = TokenBucket::new(1.0, 2, start + SECOND);
+    bucket.give_back();
+    assert_eq!([start, start + SECOND].map(|now| bucket.tokens(now)), [2, 2], "also at an earlier time");
+    assert_eq!(bucket.reserve(start), Duration::ZERO);
+    bucket.give_back();
+    bucket.give_back();
+    assert_eq!(bucket.tokens(start), 2);
+}
+
 #[test]
 fn wait_includes_earlier_waiters() {
     let (throttle, _clock) = throttle(1.0, 1);

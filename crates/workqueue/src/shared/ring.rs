@@ -1,15 +1,17 @@
 //! Setting the alarm of a queue, and the action when it rings.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use pintle_ratelimit::Clock;
 
 use super::Shared;
-use crate::alarm::Arm;
+use crate::alarm::{Arm, Installed};
+use crate::engine::Now;
 use crate::metrics::Depth;
-use crate::panic::{Panic, catch};
-use crate::section::Outside;
+use crate::panic::{Panic, catch, pass_on};
+use crate::section::{Outside, Section};
 use crate::sync::Weak;
 
 /// The waker of the alarm.
@@ -32,54 +34,91 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 }
 
+/// How often a new sleep is polled while its waker is called during the poll.
+const POLLS: usize = 8;
+
+/// The result of setting the alarm.
+enum Armed {
+    /// The alarm is set, or another thread has changed it.
+    Set,
+    /// The time has come.
+    IsDue,
+    /// The timer ended the sleep too early, or its sleep asks to be polled again and again.
+    Failed,
+}
+
 impl<K, C: Clock> Shared<K, C> {
     /// Queues due keys and notifies waiters.
     fn ring(&self) {
-        let mut section = self.section();
+        let mut state = self.lock();
+        if state.waiters.alarm.defer_ring() {
+            return;
+        }
+        pass_on(self.ring_in(self.enter(state)));
+    }
+
+    fn ring_in(&self, mut section: Section<'_, K>) -> Option<Panic> {
         let (state, now) = section.parts();
         let old = state.waiters.alarm.unset();
         state.engine.fire_timers(now);
-        drop(section);
-        drop(old);
+        let panic = section.end();
+        panic.or(catch(|| drop(old)).err())
+    }
+
+    /// Sets the alarm. Polls a new sleep again if its waker was called during the poll: the sleep is due now, or an executor makes it yield.
+    fn set_alarm(&self, arm: &Arm) -> Armed {
+        let at = self.instant(arm.at);
+        let mut sleep = match (&arm.source, self.sleep_until.get()) {
+            (Some(timer), _) => timer.sleep_until(at),
+            (None, Some(sleep_until)) => sleep_until(&self.clock, at),
+            (None, None) => unreachable!("the alarm is set only after a task has waited"),
+        };
+        for _ in 0..POLLS {
+            if sleep.as_mut().poll(&mut Context::from_waker(&self.ring)).is_ready() {
+                return if self.clock.now() >= at { Armed::IsDue } else { Armed::Failed };
+            }
+            let installed = self.lock().waiters.alarm.install(arm, sleep);
+            match installed {
+                Installed::Done => return Armed::Set,
+                Installed::Outdated(sleep) => {
+                    drop(sleep);
+                    return Armed::Set;
+                }
+                Installed::HasRung(again) => sleep = again,
+            }
+        }
+        Armed::Failed
     }
 
     /// Handles an alarm that cannot be set: wakes all tasks, so that their next polls provide a timer that works.
-    fn on_alarm_failure(&self, arm: &Arm) {
-        let mut section = self.section();
+    fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
-        drop(section);
-        drop(old);
+        let panic = section.end();
+        panic.or(catch(|| drop(old)).err())
     }
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
+    /// An alarm that is due at once is handled here, and the next one is set in the next turn. So the depth of the stack is bounded.
     fn arm(&self, arm: Arm) -> Option<Panic> {
-        let at = self.instant(arm.at);
-        let armed = catch(|| {
-            let mut sleep = match (&arm.source, self.sleep_until.get()) {
-                (Some(timer), _) => timer.sleep_until(at),
-                (None, Some(sleep_until)) => sleep_until(&self.clock, at),
-                (None, None) => unreachable!("the alarm is set only after a task has waited"),
-            };
-            let has_ended = sleep.as_mut().poll(&mut Context::from_waker(&self.ring)).is_ready();
-            let is_due = has_ended && self.clock.now() >= at;
-            (sleep, has_ended, is_due)
-        });
-        match armed {
-            Ok((sleep, false, _)) => {
-                let unused = self.lock().waiters.alarm.install(&arm, sleep);
-                drop(unused);
-            }
-            Ok((_, true, true)) => self.ring(),
-            // The timer ended the sleep too early.
-            Ok((_, true, false)) => self.on_alarm_failure(&arm),
-            Err(panic) => {
-                self.on_alarm_failure(&arm);
-                return Some(panic);
-            }
+        let (mut next, mut panic) = (Some(arm), None);
+        while let Some(arm) = next {
+            let armed = catch(|| self.set_alarm(&arm));
+            let later = ArmLater { shared: self, arm: Cell::new(None) };
+            let section = || Section::new(self.lock(), &self.inbox, Now::new(&self.clock, self.epoch), &later);
+            panic = panic.or(match armed {
+                Ok(Armed::Set) => None,
+                Ok(Armed::IsDue) => self.ring_in(section()),
+                Ok(Armed::Failed) => self.on_alarm_failure(&arm, section()),
+                Err(panic) => {
+                    drop(self.on_alarm_failure(&arm, section()));
+                    Some(panic)
+                }
+            });
+            next = later.arm.take();
         }
-        None
+        panic
     }
 
     fn register(&self, depth: Depth) -> Option<Panic> {
@@ -93,5 +132,22 @@ impl<K, C: Clock> Outside for Shared<K, C> {
                 Some(panic)
             }
         }
+    }
+}
+
+/// Leaves the next alarm to the caller of the section.
+struct ArmLater<'a, K, C> {
+    shared: &'a Shared<K, C>,
+    arm: Cell<Option<Arm>>,
+}
+
+impl<K, C: Clock> Outside for ArmLater<'_, K, C> {
+    fn arm(&self, arm: Arm) -> Option<Panic> {
+        self.arm.set(Some(arm));
+        None
+    }
+
+    fn register(&self, depth: Depth) -> Option<Panic> {
+        self.shared.register(depth)
     }
 }

@@ -1,9 +1,9 @@
 //! Panicking clocks, timers and wakers: no key and no wake-up is lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -171,4 +171,148 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     bad.clock.advance(Duration::from_millis(1));
     assert_eq!(wakes.count(), 1, "the other waiter is woken a millisecond later");
     drop(queue.shut_down(ShutdownMode::Abandon));
+}
+
+/// The end of the dequeue reads the time for the tasks and threads that wait for a delay.
+#[test]
+fn clock_panic_during_dequeue_does_not_lose_the_key() {
+    let (queue, bad) = Bad::queue();
+    queue.add_after(2, SECOND);
+    queue.add(1);
+    bad.has_no_time.store(true, Ordering::SeqCst);
+    let item = queue.try_get();
+    bad.has_no_time.store(false, Ordering::SeqCst);
+    assert_eq!(item.map(|item| *item), Ok(1));
+}
+
+/// A timer whose sleeps misbehave.
+#[derive(Clone)]
+struct BadSleeps {
+    clock: ManualClock,
+    drop_panics: Arc<AtomicBool>,
+    /// How many polls of each sleep call the waker instead of registering it.
+    eager_polls: usize,
+    /// Runs in the next `sleep_until`.
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+struct BadSleep {
+    sleep: Sleep,
+    drop_panics: Arc<AtomicBool>,
+    eager_polls: usize,
+}
+
+impl BadSleeps {
+    fn queue(eager_polls: usize) -> (WorkQueue<u32, Self>, Self) {
+        let clock = Self { clock: ManualClock::new(), drop_panics: Arc::default(), eager_polls, hook: Arc::default() };
+        (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
+    }
+}
+
+impl Clock for BadSleeps {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+impl Timer for BadSleeps {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let hook = self.hook.lock().unwrap().take();
+        hook.into_iter().for_each(|hook| hook());
+        let (sleep, drop_panics) = (self.clock.sleep_until(deadline), Arc::clone(&self.drop_panics));
+        Box::pin(BadSleep { sleep, drop_panics, eager_polls: self.eager_polls })
+    }
+}
+
+impl Future for BadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.eager_polls > 0 {
+            self.eager_polls -= 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+}
+
+impl Drop for BadSleep {
+    fn drop(&mut self) {
+        assert!(!self.drop_panics.swap(false, Ordering::SeqCst), "no end");
+    }
+}
+
+#[test]
+fn sleep_that_panics_in_drop_keeps_the_alarm() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    queue.add_after(1, 10 * SECOND);
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    bad.drop_panics.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| _ = queue.add_after(2, SECOND)), "no end", "the alarm moves, and its old sleep is dropped");
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+}
+
+/// As an executor does that makes a task yield.
+#[test]
+fn sleep_that_calls_its_waker_is_polled_again() {
+    let (queue, bad) = BadSleeps::queue(3);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after(1, SECOND);
+    assert_eq!((wakes.count(), bad.clock.next_deadline()), (0, Some(bad.clock.now() + SECOND)));
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
+}
+
+/// Waiting tasks are woken, since their executors may have a timer that works.
+#[test]
+fn sleep_that_always_calls_its_waker_wakes_tasks() {
+    let (queue, _bad) = BadSleeps::queue(usize::MAX);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after(1, SECOND);
+    assert_eq!(wakes.count(), 1);
+}
+
+/// While a sleep is created, another one is created for an earlier alarm, here by the timer itself.
+#[test]
+fn outdated_sleep_does_not_replace_a_newer_one() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let earlier = queue.clone();
+    *bad.hook.lock().unwrap() = Some(Box::new(move || _ = earlier.add_after(2, SECOND)));
+    queue.add_after(1, 10 * SECOND);
+    assert_eq!((bad.clock.sleepers(), bad.clock.next_deadline()), (1, Some(bad.clock.now() + SECOND)));
+    bad.clock.advance(SECOND);
+    assert_eq!(wakes.count(), 1);
+}
+
+#[test]
+fn outdated_sleep_that_fails_leaves_no_timer() {
+    let (queue, bad) = BadSleeps::queue(0);
+    let (wakes, waker) = waker();
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let earlier = queue.clone();
+    let fails = move || {
+        earlier.add_after(2, SECOND);
+        panic!("no timer");
+    };
+    // Sets the newer alarm and then panics.
+    *bad.hook.lock().unwrap() = Some(Box::new(fails));
+    queue.add_after(1, 10 * SECOND);
+    assert_eq!((bad.clock.sleepers(), wakes.count()), (0, 1), "no task is listed any more");
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(bad.clock.next_deadline(), Some(bad.clock.now() + SECOND));
 }

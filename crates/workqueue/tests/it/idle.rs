@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, TokenBucket};
 use pintle_workqueue::{Get, QueueConfig, ShutdownMode, WorkQueue};
@@ -231,5 +231,55 @@ fn thread_dequeues_the_key_of_an_unpolled_task() {
         assert!(stuck.is_woken());
         clock.advance(MS);
         assert_eq!(thread.join().unwrap(), Some(1));
+    });
+}
+
+/// Waits until the thread that keeps the time parks until `deadline`.
+fn wait_for_timekeeper(clock: &ManualClock, deadline: Instant) {
+    while clock.next_deadline() != Some(deadline) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn earlier_delay_wakes_the_thread_that_keeps_time() {
+    ends(|| {
+        let (queue, clock) = queue();
+        let now = clock.now();
+        queue.add_after(1, 10 * SECOND);
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
+            wait_for_timekeeper(&clock, now + 10 * SECOND);
+            queue.add_after(2, SECOND);
+            wait_for_timekeeper(&clock, now + SECOND);
+            clock.advance(SECOND);
+            assert_eq!(thread.join().unwrap(), Some(2));
+        });
+    });
+}
+
+/// Only a notified thread parks until the next deadline. The notified task may never be polled.
+#[test]
+fn notified_task_does_not_keep_the_time() {
+    ends(|| {
+        let (queue, clock) = queue();
+        let now = clock.now();
+        let stuck = Task::waits(&queue);
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
+            // The thread parks without a deadline. With one, the test could not distinguish it from the alarm of the task.
+            while clock.sleepers() == 0 {
+                thread::yield_now();
+            }
+            queue.add_after(1, 10 * SECOND);
+            wait_for_timekeeper(&clock, now + 10 * SECOND);
+            queue.add(3);
+            assert!(stuck.is_woken());
+            assert_eq!(queue.try_get().map(|item| *item), Ok(3));
+            queue.add_after(2, SECOND);
+            wait_for_timekeeper(&clock, now + SECOND);
+            clock.advance(SECOND);
+            assert_eq!(thread.join().unwrap(), Some(2));
+        });
     });
 }

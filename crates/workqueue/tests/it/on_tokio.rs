@@ -1,12 +1,17 @@
 //! The queue with tokio and its paused clock.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{StdClock, Timer, TokioClock};
-use pintle_workqueue::{ShutdownMode, WorkQueue};
+use pintle_workqueue::{Get, ShutdownMode, WorkQueue};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::Instant;
 
 use crate::watch::ends;
@@ -231,4 +236,149 @@ async fn get_uses_the_cooperative_budget() {
         tokio::task::yield_now().await;
     }
     assert!(runs >= 100, "{runs} runs during 12,800 keys");
+}
+
+async fn spend_budget() {
+    while has_budget_remaining() {
+        consume_budget().await;
+    }
+}
+
+/// Starts workers that report each key that they dequeue. Returns once all of them wait.
+fn waiting_workers(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>, count: usize) -> mpsc::Receiver<u32> {
+    let ((taken, all), (tell_listed, listed)) = (mpsc::channel(), mpsc::channel());
+    for _ in 0..count {
+        let (queue, taken, tell_listed) = (queue.clone(), taken.clone(), tell_listed.clone());
+        runtime.spawn(async move {
+            let mut get = pin!(queue.get());
+            assert!(poll_once(&mut get).await.is_pending());
+            tell_listed.send(()).unwrap();
+            let mut next = get.await;
+            while let Some(item) = next {
+                taken.send(*item).unwrap();
+                next = item.next().await;
+            }
+        });
+    }
+    (0..count).for_each(|_| listed.recv().unwrap());
+    all
+}
+
+async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Option<u32>> {
+    poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
+}
+
+/// In `Runtime::block_on` of a multi-threaded runtime, a sleep of tokio without budget calls its waker in the poll. The waker of the queue
+/// sets the alarm.
+#[test]
+fn add_after_without_budget_in_block_on_works() {
+    ends(|| {
+        let (runtime, queue) = (runtime(1), WorkQueue::<u32, TokioClock>::default());
+        let all = waiting_workers(&runtime, &queue, 4);
+        runtime.block_on(async {
+            spend_budget().await;
+            queue.add_after(1, Duration::from_millis(1));
+        });
+        assert_eq!(all.recv(), Ok(1));
+    });
+}
+
+/// The woken task is in the LIFO slot of the blocked thread, so only the alarm helps. The alarm is set by a task without budget.
+#[test]
+fn keys_do_not_wait_for_a_worker_without_budget() {
+    ends(|| {
+        let (runtime, queue) = (runtime(4), WorkQueue::<u32, TokioClock>::default());
+        let all = waiting_workers(&runtime, &queue, 8);
+        let adds = runtime.spawn(async move {
+            spend_budget().await;
+            queue.add(1);
+            // Blocks the thread.
+            all.recv()
+        });
+        assert_eq!(runtime.block_on(adds).unwrap(), Ok(1));
+    });
+}
+
+fn single_threaded_runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// Starts a task that waits for a key and is polled again only when it is woken.
+fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
+    let queue = queue.clone();
+    let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
+    runtime.block_on(tokio::task::yield_now());
+    waits
+}
+
+/// The task of one runtime set the alarm, but its thread computes. Then a task of another runtime waits.
+#[test]
+fn delay_ends_while_another_runtime_is_not_driven() {
+    ends(|| {
+        let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let mut stuck = pin!(queue.get());
+        assert!(busy.block_on(poll_once(&mut stuck)).is_pending());
+        queue.add_after(1, Duration::from_millis(1));
+        assert_eq!(idle.block_on(async { queue.get().await.map(|item| *item) }), Some(1));
+    });
+}
+
+/// The task that waited last set the alarm. Its `get` is cancelled, and its thread computes.
+#[test]
+fn cancelled_get_passes_the_alarm_to_another_runtime() {
+    ends(|| {
+        let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let waits = waiting_task(&idle, &queue);
+        {
+            let mut cancelled = pin!(queue.get());
+            assert!(busy.block_on(poll_once(&mut cancelled)).is_pending());
+            queue.add_after(1, Duration::from_millis(1));
+        }
+        assert_eq!(idle.block_on(waits).unwrap(), Some(1));
+    });
+}
+
+/// Tasks of both runtimes wait. Another task of the idle one begins to wait.
+#[test]
+fn alarm_moves_to_the_runtime_that_waited_last() {
+    ends(|| {
+        let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let first = waiting_task(&idle, &queue);
+        let mut stuck = pin!(queue.get());
+        assert!(busy.block_on(poll_once(&mut stuck)).is_pending());
+        queue.add_after(1, Duration::from_millis(1));
+        let _second = waiting_task(&idle, &queue);
+        assert_eq!(idle.block_on(first).unwrap(), Some(1));
+    });
+}
+
+/// The key wakes the task of the busy runtime. A millisecond later, the timer of the other runtime wakes its task.
+#[test]
+fn key_does_not_wait_for_a_runtime_not_driven() {
+    ends(|| {
+        let (idle, busy) = (single_threaded_runtime(), single_threaded_runtime());
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let mut stuck = pin!(queue.get());
+        assert!(busy.block_on(poll_once(&mut stuck)).is_pending());
+        let waits = waiting_task(&idle, &queue);
+        queue.add(1);
+        assert_eq!(idle.block_on(waits).unwrap(), Some(1));
+    });
+}
+
+/// No delay is in use, but a key has to wake the workers.
+#[test]
+fn workers_survive_a_runtime_without_a_time_driver() {
+    ends(|| {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let queue = WorkQueue::<u32, TokioClock>::default();
+        let all = waiting_workers(&runtime, &queue, 8);
+        for key in 0..50 {
+            queue.add(key);
+            assert_eq!(all.recv(), Ok(key));
+        }
+    });
 }

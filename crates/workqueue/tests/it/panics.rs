@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use pintle_metrics::{Counter, Gauge, Histogram, InMemoryProvider, Metric, Provider, Pulled};
@@ -497,21 +498,48 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// The call that dequeued the key panics instead of returning it.
+/// Otherwise the key would be done, and no worker would process it.
 #[test]
-fn panic_during_dequeue_leaves_no_key_in_flight() {
+fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
         let metrics = Some(Arc::new(BadHistograms(InMemoryProvider::new())) as Arc<dyn Provider>);
         let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
         queue.add("a");
-        let get = || match blocks {
-            true => drop(queue.blocking_get()),
-            false => drop(queue.try_get()),
-        };
-        assert_eq!(panics(get), "no histogram");
-        assert_eq!(queue.counts().in_flight, 0, "{blocks}");
+        let item = if blocks { queue.blocking_get() } else { queue.try_get().ok() };
+        assert_eq!(item.map(|item| *item), Some("a"));
         assert_drains(&queue);
     }
+}
+
+/// A worker that dequeues its key wakes the next one, whose waker panics.
+#[test]
+fn panicking_waker_does_not_lose_the_dequeued_key() {
+    let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));
+    let processors = available_parallelism().unwrap().get();
+    let mut good: Vec<_> = (0..processors).map(|_| Box::pin(queue.get())).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    for get in &mut good {
+        assert!(get.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut bad = Box::pin(queue.get());
+    assert!(bad.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+    queue.add_all(0..processors + 1);
+    assert!(matches!(good[0].as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == 0));
+    assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
+}
+
+/// The key that is done is dropped after the next key was dequeued.
+#[test]
+fn key_panicking_in_drop_does_not_lose_the_next() {
+    let keys = Keys::default();
+    let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    queue.add(keys.key(1));
+    queue.add(keys.key(2));
+    let item = queue.try_get().unwrap();
+    let is_bad = AtomicBool::new(true);
+    let drop_panics = move || assert!(!is_bad.swap(false, Ordering::SeqCst), "no drop");
+    keys.dropped.set(Box::new(drop_panics)).unwrap_or_else(|_| panic!("once"));
+    assert_eq!(item.blocking_next().unwrap().number, 2);
 }
 
 #[test]
