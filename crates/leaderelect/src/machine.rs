@@ -173,8 +173,8 @@ impl Observation {
 
     /// Returns whether the record and uid are unchanged. If so, adopts the version of `found`.
     ///
-    /// A holder whose clock was set back may write an identical record again. So after `blind` without a read, any
-    /// write of the object counts as a renewal.
+    /// Our own records never repeat. But a holder of another implementation whose clock was set back may write an
+    /// identical record again. So after `blind` without a look, any write of the object counts as a renewal.
     fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
@@ -529,7 +529,7 @@ impl Machine {
         if let Some(Sent { request: LockRequest::Create(record), overtaken, .. }) = &mut self.sent {
             *overtaken |= *record != found.record;
         }
-        let (at, blind) = (now.monotonic, self.config.renew_deadline);
+        let (at, blind) = (now.monotonic, self.blind_after(&found.record));
         let changed = !self.observed.as_mut().is_some_and(|observed| observed.is_repeated(found, at, blind));
         if changed {
             let last = self.observed.replace(Observation::new(found.clone(), at));
@@ -539,6 +539,15 @@ impl Machine {
         }
         self.report(&found.record.holder_identity, instructions);
         changed
+    }
+
+    /// Returns after how long without a look a candidate may have missed a record that repeats. A candidate that reaches
+    /// the server looks sooner: at the latest when the record expires and its turn has come. Otherwise, regular writes
+    /// by other programs could delay a takeover forever.
+    fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
+        let own = self.config.lease_duration;
+        let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);
+        expiry.saturating_add(self.config.renew_deadline)
     }
 
     /// The observed lock was deleted. Its last holder may have renewed or acquired it unseen right before that, and
