@@ -86,6 +86,12 @@ struct State {
     has_dropped: bool,
 }
 
+impl State {
+    fn is_open(&self) -> bool {
+        self.queue.is_some() && !self.is_closing
+    }
+}
+
 impl Requests {
     pub(crate) fn new(controller: &str) -> Self {
         let (state, attempts) = (Mutex::default(), Mutex::default());
@@ -142,9 +148,14 @@ impl Requests {
         }
     }
 
-    /// Keeps the key of an event for the next run.
+    /// Keeps the key of an event for the next run. If a run has opened since the source read the event, that run may
+    /// have taken the kept keys already, so the key is added to its queue.
     pub(crate) fn keep_event(&self, key: ObjectKey) {
         let mut state = self.lock();
+        if state.is_open() {
+            drop(state);
+            return self.add_with(key, AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() });
+        }
         let has_dropped = state.kept.insert_event(key, LOW_PRIORITY, MAX_EVENTS);
         let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped, true);
         drop(state);
@@ -173,8 +184,7 @@ impl Requests {
 
     /// Returns whether a run takes keys.
     pub(crate) fn is_open(&self) -> bool {
-        let state = self.lock();
-        state.queue.is_some() && !state.is_closing
+        self.lock().is_open()
     }
 
     /// Makes the current run take no further keys.
@@ -267,5 +277,45 @@ impl fmt::Debug for Requests {
 impl fmt::Debug for WeakRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.upgrade().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_workqueue::{QueueConfig, ShutdownMode};
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("ns", name)
+    }
+
+    fn queue() -> Queue {
+        Queue::new(QueueConfig::new(TokioClock))
+    }
+
+    /// The source has read the event before the run opened, and its handler returns the key after that.
+    #[tokio::test(start_paused = true)]
+    async fn event_key_goes_to_a_run_that_opened_meanwhile() {
+        let (requests, queue) = (Requests::new("c"), queue());
+        requests.open(queue.clone());
+        assert!(requests.take_kept().is_empty());
+        requests.keep_event(key("deleted"));
+        assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn run_that_winds_down_is_not_open() {
+        let (requests, queue) = (Requests::new("c"), queue());
+        assert!(!requests.is_open());
+        requests.open(queue.clone());
+        assert!(requests.is_open());
+        requests.wind_down();
+        drop(queue.shut_down(ShutdownMode::FinishInFlight));
+        assert!(!requests.is_open());
+        requests.keep_event(key("deleted"));
+        assert_eq!(requests.take_kept(), [(key("deleted"), LOW_PRIORITY)]);
+        requests.open(self::queue());
+        assert!(requests.is_open());
     }
 }
