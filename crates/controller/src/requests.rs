@@ -10,7 +10,7 @@ use pintle_workqueue::{AddOptions, Added, WorkQueue};
 use tokio::time::Instant;
 
 use crate::LOW_PRIORITY;
-use crate::attempts::{Attempts, ChangeAction};
+use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
 use crate::kept::{Kept, MAX_EVENTS};
 use crate::panic::catch;
 
@@ -113,38 +113,61 @@ impl Requests {
     /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
     pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
         _ = self.attempts().change(&key, true, Instant::now());
-        self.enqueue(key, options);
+        _ = self.enqueue(key, options);
     }
 
     /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, it does
-    /// not end the key's back-off.
+    /// not end the key's back-off, but may shorten it.
     pub(crate) fn change(&self, key: ObjectKey, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
-        let rate_limited = action == ChangeAction::AddRateLimited;
-        if action != ChangeAction::Wait {
-            self.enqueue(key, AddOptions { priority, rate_limited, after: None });
+        let options = AddOptions { priority, ..AddOptions::default() };
+        match action {
+            ChangeAction::Add => _ = self.enqueue(key, options),
+            ChangeAction::AddRateLimited => _ = self.enqueue(key, AddOptions { rate_limited: true, ..options }),
+            ChangeAction::RetryEarly => self.shorten_backoff(key, priority),
+            ChangeAction::Wait => {}
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run.
-    fn enqueue(&self, key: ObjectKey, options: AddOptions) {
+    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or `None`
+    /// if the key was kept.
+    fn enqueue(&self, key: ObjectKey, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
                 let mut state = self.lock();
                 match &state.queue {
-                    None => return state.kept.insert(key, options.priority),
+                    None => {
+                        state.kept.insert(key, options.priority);
+                        return None;
+                    }
                     Some(queue) => (queue.clone(), state.run),
                 }
             };
             let added = queue.add_with(key.clone(), options);
             self.drop_queue(queue);
             if added != Added::ShutDown {
-                return;
+                return Some(added);
             }
             let mut state = self.lock();
             if state.run == run {
-                return state.kept.insert(key, options.priority);
+                state.kept.insert(key, options.priority);
+                return None;
             }
+        }
+    }
+
+    /// Shortens the delay of the key's pending retry because of changes during the failed call.
+    pub(crate) fn retry_early(&self, key: ObjectKey, priority: i32) {
+        if self.attempts().may_retry_early(&key) {
+            self.shorten_backoff(key, priority);
+        }
+    }
+
+    fn shorten_backoff(&self, key: ObjectKey, priority: i32) {
+        let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
+        // A shorter delay stays, and is not counted.
+        if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
+            self.attempts().retried_early(&key);
         }
     }
 
@@ -225,10 +248,10 @@ impl Requests {
 
     /// Records that a call failed. Removes the key if all adds since the call began may wait for the retry. Returns
     /// whether it removed one.
-    pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, is_terminal: bool) -> bool {
+    pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under the lock, so that an urgent add happens before or after both.
-        attempts.fail(key, is_terminal, Instant::now()) && queue.remove(key)
+        attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
     /// The user's order and limiter may panic when the last handle of a queue is dropped.
