@@ -28,7 +28,7 @@ pub(crate) struct Attempts {
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change arrived since the call began that the call cannot have caused.
+    /// Whether a change arrived since the last call began that the call cannot have caused.
     is_urgent: bool,
     /// The number of retries since the last success that came early.
     early_retries: u8,
@@ -113,6 +113,11 @@ impl Attempts {
     /// Returns whether a change may shorten the delay of the key's pending retry.
     pub(crate) fn may_retry_early(&self, key: &ObjectKey) -> bool {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
+    }
+
+    /// Returns whether a change arrived since the last call began that the call cannot have caused.
+    pub(crate) fn is_urgent(&self, key: &ObjectKey) -> bool {
+        self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
 
     /// Records that a change has shortened the delay of the key's pending retry.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{AddOptions, Added, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
 use tokio::time::Instant;
 
 use crate::LOW_PRIORITY;
@@ -252,6 +252,18 @@ impl Requests {
         let mut attempts = self.attempts();
         // Both steps run under the lock, so that an urgent add happens before or after both.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
+    }
+
+    /// Delays a failed key that was added again, and is still in flight, for at least `after`. An urgent change prevents
+    /// that.
+    pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
+        let attempts = self.attempts();
+        // All steps run under the lock, so that an urgent add happens before or after them.
+        if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
+            return Added::Scheduled;
+        }
+        // The limiter's delay was zero, so the key was queued.
+        queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
     /// The user's order and limiter may panic when the last handle of a queue is dropped.

@@ -183,8 +183,10 @@ impl Worker {
                 let retry = AddOptions { priority, rate_limited: true, after: None };
                 let added = self.queue.add_with(key.clone(), retry);
                 // The key stays in flight until the item is dropped, so no worker can take it before it is postponed.
-                self.queue.postpone(&key, after.min(LONGEST));
-                added
+                match added {
+                    Added::ShutDown => Added::ShutDown,
+                    _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST)),
+                }
             }
         };
         self.metrics.count(outcome);

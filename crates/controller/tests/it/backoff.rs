@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, Controller, EnqueueMapped, Kind, ReconcileError, ReconcileRequest, Reconciler, Trigger,
+    Action, Controller, ControllerConfig, EnqueueMapped, Kind, ReconcileError, ReconcileRequest, Reconciler, Trigger,
     predicate::GenerationChanged,
 };
 use pintle_meta::{ApiError, Reason, Status};
+use pintle_ratelimit::ExponentialFailureRateLimiter;
 use pintle_testing::Collection;
 
 use crate::recorder::{Recorder, TestMetrics, pass, run};
@@ -248,4 +249,31 @@ async fn retry_waits_for_the_servers_retry_after() {
     let times = calls.take_timed();
     let second = |name: &str| times.iter().filter(|(_, called)| called == name).nth(1).unwrap().0.round();
     assert_eq!((second("x"), second("y"), second("z"), times.len()), (30.0, 30.0, 1_000.0, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_applies_with_a_limiter_without_delay() {
+    for has_changed in [false, true] {
+        let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(10.0), AtomicUsize::new(0));
+        calls.plan("x", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(ReconcileError::new("busy").retry_after(Duration::from_secs(30))),
+            _ => Ok(Action::await_change()),
+        });
+        let config = ControllerConfig {
+            queue: Some(Arc::new(|queue| {
+                queue.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::ZERO, Duration::ZERO));
+            })),
+            ..ControllerConfig::default()
+        };
+        let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(1.0).await;
+        if has_changed {
+            sites.change(&key("x"), |site| site.metadata.generation += 1);
+        }
+        pass(1_000.0).await;
+        let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+        // A change of the spec is reconciled at once.
+        assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
+    }
 }
