@@ -339,6 +339,22 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
+    /// A worker may record a failure after its run has closed. The next run has no retry of that key to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn run_does_not_wait_for_retries_of_another_run() {
+        let (requests, first, second) = (Requests::new("c"), queue(), queue());
+        requests.open(first.clone());
+        requests.begin(&key("x"));
+        drop(requests.close());
+        for retry in [Retry::AfterBackoff, Retry::AfterRequest, Retry::Never] {
+            requests.fail(&first, &key("x"), retry);
+            requests.open(second.clone());
+            requests.change(key("x"), 0, false);
+            assert_eq!(second.len(), 1, "{retry:?}");
+            second.remove(&key("x"));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn run_that_winds_down_is_not_open() {
         let (requests, queue) = (Requests::new("c"), queue());
