@@ -14,6 +14,7 @@
 mod departing;
 mod following;
 mod leading;
+mod observation;
 mod releasing;
 mod signal;
 mod stamps;
@@ -28,6 +29,7 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 
 pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Signal};
 
+use observation::Observation;
 use stamps::Stamp;
 
 use crate::term::{EndReason, Term};
@@ -155,35 +157,6 @@ enum Purpose {
     Contend,
     Renew,
     Release,
-}
-
-#[derive(Clone, Debug)]
-struct Observation {
-    state: LockState,
-    /// When this record was first seen in this object, by arrival time. Other writes of the object do not change it.
-    at: Duration,
-    /// When the record was last seen.
-    confirmed: Duration,
-}
-
-impl Observation {
-    fn new(state: LockState, at: Duration) -> Self {
-        Self { state, at, confirmed: at }
-    }
-
-    /// Returns whether the record and uid are unchanged. If so, adopts the version of `found`.
-    ///
-    /// Our own records never repeat. But a holder of another implementation whose clock was set back may write an
-    /// identical record again. So after `blind` without a look, any write of the object counts as a renewal.
-    fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
-        let looked = now.saturating_sub(self.confirmed) < blind;
-        let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
-        if is_repeated {
-            self.state.repeated_as(found);
-            self.confirmed = now;
-        }
-        is_repeated
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -539,15 +512,6 @@ impl Machine {
         }
         self.report(&found.record.holder_identity, instructions);
         changed
-    }
-
-    /// Returns after how long without a look a candidate may have missed a record that repeats. A candidate that reaches
-    /// the server looks sooner: at the latest when the record expires and its turn has come. Otherwise, regular writes
-    /// by other programs could delay a takeover forever.
-    fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
-        let own = self.config.lease_duration;
-        let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);
-        expiry.saturating_add(self.config.renew_deadline)
     }
 
     /// The observed lock was deleted. Its last holder may have renewed or acquired it unseen right before that, and
