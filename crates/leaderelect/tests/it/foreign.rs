@@ -41,8 +41,7 @@ fn candidate(lock: impl Lock, identity: &str) -> Candidate {
 }
 
 fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig) -> Candidate {
-    let config =
-        LeaderElectionConfig { identity: identity.into(), clocks: TestClock::new(), seed: Some(7), ..timing };
+    let config = LeaderElectionConfig { identity: identity.into(), clocks: TestClock::new(), seed: Some(7), ..timing };
     let mut elector = LeaderElector::new(lock, config).unwrap();
     let status = elector.status();
     let run = tokio::spawn(async move {
@@ -96,10 +95,8 @@ async fn rare_reads_do_not_let_labels_delay_takeover() {
         let [lease_duration, renew_deadline, retry_period] = seconds.map(Duration::from_secs);
         let timing = LeaderElectionConfig { lease_duration, renew_deadline, retry_period, ..Default::default() };
         let server = server();
-        let lock = |client: &str, watch| LeaseLock {
-            watch,
-            ..LeaseLock::new(server.client(client), "kube-system", "lock")
-        };
+        let lock =
+            |client: &str, watch| LeaseLock { watch, ..LeaseLock::new(server.client(client), "kube-system", "lock") };
         let a = candidate_with(lock("a", true), "a", timing.clone());
         pass(1.0).await;
         let b = candidate_with(lock("b", watch), "b", timing);
