@@ -38,7 +38,10 @@ struct Attempt {
 enum AttemptState {
     Running,
     /// The last call failed at this time.
-    Failed { at: Instant, retry: Retry },
+    Failed {
+        at: Instant,
+        retry: Retry,
+    },
 }
 
 /// When a failed call is retried.

@@ -129,8 +129,8 @@ impl Requests {
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or `None`
-    /// if the key was kept.
+    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or
+    /// `None` if the key was kept.
     fn enqueue(&self, key: ObjectKey, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -254,8 +254,8 @@ impl Requests {
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key that was added again, and is still in flight, for at least `after`. An urgent change prevents
-    /// that.
+    /// Delays a failed key that was added again, and is still in flight, for at least `after`. An urgent change
+    /// prevents that.
     pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
         let attempts = self.attempts();
         // All steps run under the lock, so that an urgent add happens before or after them.

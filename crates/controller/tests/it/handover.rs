@@ -4,9 +4,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::predicate::GenerationChanged;
-use pintle_controller::{
-    Action, Controller, EnqueueMapped, Kind, Manager, ReconcileRequest, Reconciler, Trigger,
-};
+use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Manager, ReconcileRequest, Reconciler, Trigger};
 use pintle_leaderelect::Lease;
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
