@@ -9,6 +9,14 @@ use tokio::time::Instant;
 /// A change within this time after a failed call counts as written by that call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
+/// A change that a failed call may have caused ends the back-off no later than this, because another writer may have
+/// made it.
+pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
+
+/// At most this many retries of a key come early between two successes. So a call that writes and fails still backs
+/// off.
+const MAX_EARLY_RETRIES: u8 = 10;
+
 /// The state of keys that are in flight, or whose last call failed.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
@@ -18,11 +26,33 @@ pub(crate) struct Attempts {
 }
 
 #[derive(Debug)]
-enum Attempt {
-    /// In flight. `is_urgent`: a change arrived that this call cannot have caused.
-    Running { is_urgent: bool },
-    /// The last call failed at this time. `is_terminal`: no retry is pending.
-    Failed { at: Instant, is_terminal: bool },
+struct Attempt {
+    state: AttemptState,
+    /// Whether a change arrived since the last call began that the call cannot have caused.
+    is_urgent: bool,
+    /// The number of retries since the last success that came early.
+    early_retries: u8,
+}
+
+#[derive(Debug)]
+enum AttemptState {
+    Running,
+    /// The last call failed at this time.
+    Failed {
+        at: Instant,
+        retry: Retry,
+    },
+}
+
+/// When a failed call is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// After the limiter's delay.
+    AfterBackoff,
+    /// After the delay that the server or the reconciler requested.
+    AfterRequest,
+    /// Only after a change.
+    Never,
 }
 
 /// How to handle a change of a key.
@@ -32,6 +62,8 @@ pub(crate) enum ChangeAction {
     Add,
     /// Add the key after the limiter's delay.
     AddRateLimited,
+    /// Shorten the delay of the pending retry to [`EARLY_RETRY`].
+    RetryEarly,
     /// Do nothing, because a retry is pending.
     Wait,
 }
@@ -39,7 +71,8 @@ pub(crate) enum ChangeAction {
 impl Attempts {
     /// Records that a call begins.
     pub(crate) fn begin(&mut self, key: &ObjectKey) {
-        self.keys.insert(key.clone(), Attempt::Running { is_urgent: false });
+        let early_retries = self.keys.get(key).map_or(0, |attempt| attempt.early_retries);
+        self.keys.insert(key.clone(), Attempt { state: AttemptState::Running, is_urgent: false, early_retries });
     }
 
     /// Records that a call succeeded or was dropped.
@@ -48,34 +81,64 @@ impl Attempts {
     }
 
     /// Records that a call failed. Returns whether the changes since it began may wait for the retry.
-    pub(crate) fn fail(&mut self, key: &ObjectKey, is_terminal: bool, now: Instant) -> bool {
-        let before = self.keys.insert(key.clone(), Attempt::Failed { at: now, is_terminal });
+    pub(crate) fn fail(&mut self, key: &ObjectKey, retry: Retry, now: Instant) -> bool {
+        let state = AttemptState::Failed { at: now, retry };
+        let (is_urgent, early_retries) = match self.keys.get(key) {
+            Some(Attempt { state: AttemptState::Running, is_urgent, early_retries }) => (*is_urgent, *early_retries),
+            _ => (false, 0),
+        };
+        self.keys.insert(key.clone(), Attempt { state, is_urgent, early_retries });
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
-            self.keys.retain(|_, attempt| match attempt {
-                Attempt::Running { .. } => true,
-                Attempt::Failed { at, .. } => now.duration_since(*at) < OWN_WRITE,
+            self.keys.retain(|_, attempt| match attempt.state {
+                AttemptState::Running => true,
+                // The next retry is in the queue, and needs the count.
+                AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
+                AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
             self.pruned = self.keys.len();
         }
-        !matches!(before, Some(Attempt::Running { is_urgent: true }))
+        !is_urgent
     }
 
     /// Records a change of the key. `is_urgent`: a call of this controller cannot have caused it.
     pub(crate) fn change(&mut self, key: &ObjectKey, is_urgent: bool, now: Instant) -> ChangeAction {
-        match self.keys.get_mut(key) {
-            None => ChangeAction::Add,
-            Some(Attempt::Running { is_urgent: was_urgent }) => {
-                *was_urgent |= is_urgent;
-                ChangeAction::Add
-            }
-            Some(Attempt::Failed { at, .. }) if is_urgent || now.duration_since(*at) >= OWN_WRITE => ChangeAction::Add,
-            Some(Attempt::Failed { is_terminal: true, .. }) => ChangeAction::AddRateLimited,
-            Some(Attempt::Failed { is_terminal: false, .. }) => ChangeAction::Wait,
+        let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
+        attempt.is_urgent |= is_urgent;
+        match attempt.state {
+            AttemptState::Running => ChangeAction::Add,
+            AttemptState::Failed { at, .. } if is_urgent || now.duration_since(at) >= OWN_WRITE => ChangeAction::Add,
+            AttemptState::Failed { retry: Retry::Never, .. } => ChangeAction::AddRateLimited,
+            AttemptState::Failed { .. } if attempt.may_retry_early() => ChangeAction::RetryEarly,
+            AttemptState::Failed { .. } => ChangeAction::Wait,
+        }
+    }
+
+    /// Returns whether a change may shorten the delay of the key's pending retry.
+    pub(crate) fn may_retry_early(&self, key: &ObjectKey) -> bool {
+        self.keys.get(key).is_some_and(Attempt::may_retry_early)
+    }
+
+    /// Returns whether a change arrived since the last call began that the call cannot have caused.
+    pub(crate) fn is_urgent(&self, key: &ObjectKey) -> bool {
+        self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
+    }
+
+    /// Records that a change has shortened the delay of the key's pending retry.
+    pub(crate) fn retried_early(&mut self, key: &ObjectKey) {
+        if let Some(attempt) = self.keys.get_mut(key) {
+            attempt.early_retries = attempt.early_retries.saturating_add(1);
         }
     }
 
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+impl Attempt {
+    fn may_retry_early(&self) -> bool {
+        matches!(self.state, AttemptState::Failed { retry: Retry::AfterBackoff, .. })
+            && self.early_retries < MAX_EARLY_RETRIES
     }
 }
 
@@ -88,7 +151,7 @@ mod tests {
         let (mut attempts, start) = (Attempts::default(), Instant::now());
         for number in 0..10_000 {
             let key = ObjectKey::cluster(&number.to_string());
-            attempts.fail(&key, true, start + Duration::from_secs(number / 100));
+            attempts.fail(&key, Retry::Never, start + Duration::from_secs(number / 100));
         }
         assert!(attempts.keys.len() < 2_100, "{}", attempts.keys.len());
     }

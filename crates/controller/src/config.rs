@@ -55,8 +55,10 @@ pub struct ControllerConfig {
     ///   level every 3 s, so a key of a first list comes before changes that are 5 minutes younger, and no key starves.
     ///   Otherwise the order is first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused that change: a change seen during the call, or
-    ///   up to 5 s after it, waits for the retry.
+    /// - A change ends the delay, unless the failed call may have caused that change, because it was seen during the
+    ///   call or up to 5 s after it. Such a change shortens the delay to 30 s, unless the server or the reconciler
+    ///   requested it. This happens at most ten times between two successes of the key, so a reconciler that writes and
+    ///   fails backs off.
     /// - A new generation, a creation or a deletion of the object itself ends the delay at once. So do keys from a
     ///   [`Trigger`](crate::Trigger) and from your own sources.
     pub queue: Option<QueueSetup>,

@@ -72,7 +72,8 @@
 //!   led at that time, as long as a standby, or an earlier run of the same controller, had seen the object.
 //! - A panic, an error and a timeout each fail one attempt of one key. Each key has its own back-off, which grows with each failure,
 //!   and a success resets it.
-//! - A change that a failed call may have caused itself waits for the retry, so a reconciler that writes and fails backs off.
+//! - A change that a failed call may have caused itself does not end the back-off, so a reconciler that writes and fails backs off. The
+//!   first ten such changes make the retry come within 30 s, because another writer may have mended the cause.
 //! - A reconciliation that blocks its thread is reported in logs, metrics and readiness. If nothing else can end it, a stop exits the
 //!   process.
 //! - A run that cannot continue ends with an error that gives the reason, even after a panic. It is never silently stuck.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{AddOptions, Added, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
 use tokio::time::Instant;
 
 use crate::LOW_PRIORITY;
-use crate::attempts::{Attempts, ChangeAction};
+use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
 use crate::kept::{Kept, MAX_EVENTS};
 use crate::panic::catch;
 
@@ -86,6 +86,12 @@ struct State {
     has_dropped: bool,
 }
 
+impl State {
+    fn is_open(&self) -> bool {
+        self.queue.is_some() && !self.is_closing
+    }
+}
+
 impl Requests {
     pub(crate) fn new(controller: &str) -> Self {
         let (state, attempts) = (Mutex::default(), Mutex::default());
@@ -107,44 +113,72 @@ impl Requests {
     /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
     pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
         _ = self.attempts().change(&key, true, Instant::now());
-        self.enqueue(key, options);
+        _ = self.enqueue(key, options);
     }
 
     /// Reconciles `key` because of a change. If a failed call of this controller may have caused the change, it does
-    /// not end the key's back-off.
+    /// not end the key's back-off, but may shorten it.
     pub(crate) fn change(&self, key: ObjectKey, priority: i32, is_urgent: bool) {
         let action = self.attempts().change(&key, is_urgent, Instant::now());
-        let rate_limited = action == ChangeAction::AddRateLimited;
-        if action != ChangeAction::Wait {
-            self.enqueue(key, AddOptions { priority, rate_limited, after: None });
+        let options = AddOptions { priority, ..AddOptions::default() };
+        match action {
+            ChangeAction::Add => _ = self.enqueue(key, options),
+            ChangeAction::AddRateLimited => _ = self.enqueue(key, AddOptions { rate_limited: true, ..options }),
+            ChangeAction::RetryEarly => self.shorten_backoff(key, priority),
+            ChangeAction::Wait => {}
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run.
-    fn enqueue(&self, key: ObjectKey, options: AddOptions) {
+    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the queue's answer, or
+    /// `None` if the key was kept.
+    fn enqueue(&self, key: ObjectKey, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
                 let mut state = self.lock();
                 match &state.queue {
-                    None => return state.kept.insert(key, options.priority),
+                    None => {
+                        state.kept.insert(key, options.priority);
+                        return None;
+                    }
                     Some(queue) => (queue.clone(), state.run),
                 }
             };
             let added = queue.add_with(key.clone(), options);
             self.drop_queue(queue);
             if added != Added::ShutDown {
-                return;
+                return Some(added);
             }
             let mut state = self.lock();
             if state.run == run {
-                return state.kept.insert(key, options.priority);
+                state.kept.insert(key, options.priority);
+                return None;
             }
         }
     }
 
-    /// Keeps the key of an event for the next run.
+    /// Shortens the delay of the key's pending retry because of changes during the failed call.
+    pub(crate) fn retry_early(&self, key: ObjectKey, priority: i32) {
+        if self.attempts().may_retry_early(&key) {
+            self.shorten_backoff(key, priority);
+        }
+    }
+
+    fn shorten_backoff(&self, key: ObjectKey, priority: i32) {
+        let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
+        // A shorter delay stays, and is not counted.
+        if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
+            self.attempts().retried_early(&key);
+        }
+    }
+
+    /// Keeps the key of an event for the next run. If a run has opened since the source read the event, that run may
+    /// have taken the kept keys already, so the key is added to its queue.
     pub(crate) fn keep_event(&self, key: ObjectKey) {
         let mut state = self.lock();
+        if state.is_open() {
+            drop(state);
+            return self.add_with(key, AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() });
+        }
         let has_dropped = state.kept.insert_event(key, LOW_PRIORITY, MAX_EVENTS);
         let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped, true);
         drop(state);
@@ -173,8 +207,7 @@ impl Requests {
 
     /// Returns whether a run takes keys.
     pub(crate) fn is_open(&self) -> bool {
-        let state = self.lock();
-        state.queue.is_some() && !state.is_closing
+        self.lock().is_open()
     }
 
     /// Makes the current run take no further keys.
@@ -215,10 +248,22 @@ impl Requests {
 
     /// Records that a call failed. Removes the key if all adds since the call began may wait for the retry. Returns
     /// whether it removed one.
-    pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, is_terminal: bool) -> bool {
+    pub(crate) fn fail(&self, queue: &Queue, key: &ObjectKey, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under the lock, so that an urgent add happens before or after both.
-        attempts.fail(key, is_terminal, Instant::now()) && queue.remove(key)
+        attempts.fail(key, retry, Instant::now()) && queue.remove(key)
+    }
+
+    /// Delays a failed key that was added again, and is still in flight, for at least `after`. An urgent change
+    /// prevents that.
+    pub(crate) fn postpone(&self, queue: &Queue, key: &ObjectKey, after: Duration) -> Added {
+        let attempts = self.attempts();
+        // All steps run under the lock, so that an urgent add happens before or after them.
+        if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
+            return Added::Scheduled;
+        }
+        // The limiter's delay was zero, so the key was queued.
+        queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
     /// The user's order and limiter may panic when the last handle of a queue is dropped.
@@ -267,5 +312,61 @@ impl fmt::Debug for Requests {
 impl fmt::Debug for WeakRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.upgrade().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_workqueue::{QueueConfig, ShutdownMode};
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("ns", name)
+    }
+
+    fn queue() -> Queue {
+        Queue::new(QueueConfig::new(TokioClock))
+    }
+
+    /// The source has read the event before the run opened, and its handler returns the key after that.
+    #[tokio::test(start_paused = true)]
+    async fn event_key_goes_to_a_run_that_opened_meanwhile() {
+        let (requests, queue) = (Requests::new("c"), queue());
+        requests.open(queue.clone());
+        assert!(requests.take_kept().is_empty());
+        requests.keep_event(key("deleted"));
+        assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
+    }
+
+    /// A worker may record a failure after its run has closed. The next run has no retry of that key to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn run_does_not_wait_for_retries_of_another_run() {
+        let (requests, first, second) = (Requests::new("c"), queue(), queue());
+        requests.open(first.clone());
+        requests.begin(&key("x"));
+        drop(requests.close());
+        for retry in [Retry::AfterBackoff, Retry::AfterRequest, Retry::Never] {
+            requests.fail(&first, &key("x"), retry);
+            requests.open(second.clone());
+            requests.change(key("x"), 0, false);
+            assert_eq!(second.len(), 1, "{retry:?}");
+            second.remove(&key("x"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn run_that_winds_down_is_not_open() {
+        let (requests, queue) = (Requests::new("c"), queue());
+        assert!(!requests.is_open());
+        requests.open(queue.clone());
+        assert!(requests.is_open());
+        requests.wind_down();
+        drop(queue.shut_down(ShutdownMode::FinishInFlight));
+        assert!(!requests.is_open());
+        requests.keep_event(key("deleted"));
+        assert_eq!(requests.take_kept(), [(key("deleted"), LOW_PRIORITY)]);
+        requests.open(self::queue());
+        assert!(requests.is_open());
     }
 }

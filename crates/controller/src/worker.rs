@@ -10,6 +10,7 @@ use pintle_workqueue::{AddOptions, Added, WorkItem};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::attempts::Retry;
 use crate::blocking::Poll;
 use crate::metrics::{Metrics, Outcome};
 use crate::no_subscriber::NoSubscriberWarning;
@@ -159,7 +160,7 @@ impl Worker {
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
         // A change since the call began may be its own write, so it waits as a retry would.
-        let has_changed = self.requests.fail(&self.queue, item.key(), true);
+        let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
@@ -167,15 +168,25 @@ impl Worker {
 
     /// Retries a key after the limiter's delay, or after the server's if that is longer.
     fn retry(&self, item: WorkItem<ObjectKey, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
-        self.requests.fail(&self.queue, item.key(), false);
+        let (key, priority) = (item.key().clone(), item.priority());
+        let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
+        let has_changed = self.requests.fail(&self.queue, &key, kind);
         let added = match after {
-            None => item.retry(),
-            Some(after) => {
-                let retry = AddOptions { priority: item.priority(), rate_limited: true, after: None };
-                let added = self.queue.add_with(item.key().clone(), retry);
-                // The key stays in flight until the item is dropped, so no worker can take it before it is postponed.
-                self.queue.postpone(item.key(), after.min(LONGEST));
+            None => {
+                let added = item.retry();
+                if has_changed {
+                    self.requests.retry_early(key, priority);
+                }
                 added
+            }
+            Some(after) => {
+                let retry = AddOptions { priority, rate_limited: true, after: None };
+                let added = self.queue.add_with(key.clone(), retry);
+                // The key stays in flight until the item is dropped, so no worker can take it before it is postponed.
+                match added {
+                    Added::ShutDown => Added::ShutDown,
+                    _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST)),
+                }
             }
         };
         self.metrics.count(outcome);

@@ -14,6 +14,7 @@
 mod departing;
 mod following;
 mod leading;
+mod observation;
 mod releasing;
 mod signal;
 mod stamps;
@@ -28,6 +29,7 @@ use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 
 pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Signal};
 
+use observation::Observation;
 use stamps::Stamp;
 
 use crate::term::{EndReason, Term};
@@ -155,35 +157,6 @@ enum Purpose {
     Contend,
     Renew,
     Release,
-}
-
-#[derive(Clone, Debug)]
-struct Observation {
-    state: LockState,
-    /// When this record was first seen in this object, by arrival time. Other writes of the object do not change it.
-    at: Duration,
-    /// When the record was last seen.
-    confirmed: Duration,
-}
-
-impl Observation {
-    fn new(state: LockState, at: Duration) -> Self {
-        Self { state, at, confirmed: at }
-    }
-
-    /// Returns whether the record and uid are unchanged. If so, adopts the version of `found`.
-    ///
-    /// A holder whose clock was set back may write an identical record again. So after `blind` without a read, any
-    /// write of the object counts as a renewal.
-    fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
-        let looked = now.saturating_sub(self.confirmed) < blind;
-        let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
-        if is_repeated {
-            self.state.repeated_as(found);
-            self.confirmed = now;
-        }
-        is_repeated
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -529,7 +502,7 @@ impl Machine {
         if let Some(Sent { request: LockRequest::Create(record), overtaken, .. }) = &mut self.sent {
             *overtaken |= *record != found.record;
         }
-        let (at, blind) = (now.monotonic, self.config.renew_deadline);
+        let (at, blind) = (now.monotonic, self.blind_after(&found.record));
         let changed = !self.observed.as_mut().is_some_and(|observed| observed.is_repeated(found, at, blind));
         if changed {
             let last = self.observed.replace(Observation::new(found.clone(), at));

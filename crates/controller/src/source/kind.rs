@@ -313,3 +313,43 @@ fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
         ResourceEvent::Deleted { .. } => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::{DynamicObject, ObjectKey, ObjectMeta};
+
+    use super::*;
+    use crate::EnqueueMapped;
+
+    fn object(name: &str, groups: &[&str]) -> Arc<DynamicObject> {
+        let mut metadata = ObjectMeta::new("ns", name);
+        metadata.labels = groups.iter().map(|group| ((*group).to_owned(), String::new())).collect();
+        Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
+    }
+
+    /// The next run derives the keys of existing objects from their newest state.
+    #[test]
+    fn standby_keeps_no_keys_of_existing_objects() {
+        let by_group = EnqueueMapped::new(|object: &DynamicObject| {
+            object.metadata.labels.keys().map(|group| ObjectKey::new("ns", group)).collect::<Vec<_>>()
+        });
+        let requests = Requests::new("c");
+        let mapper = Mapper {
+            source: "source".into(),
+            predicate: None,
+            handler: Arc::new(by_group),
+            is_primary: false,
+            requests: requests.clone(),
+        };
+        let kept = |event: ResourceEvent<DynamicObject>| {
+            mapper.keep(&event);
+            let kept = requests.take_kept().into_iter();
+            kept.map(|(key, _)| key.name().to_owned()).collect::<Vec<_>>()
+        };
+        let (old, new) = (object("x", &["a", "b"]), object("x", &["b", "c"]));
+        assert!(kept(ResourceEvent::Added { object: new.clone(), is_initial: false }).is_empty());
+        assert!(kept(ResourceEvent::Updated { old: new.clone(), new: new.clone() }).is_empty());
+        assert_eq!(kept(ResourceEvent::Updated { old, new: new.clone() }), ["a"]);
+        assert_eq!(kept(ResourceEvent::Deleted { object: new, final_state_known: true }), ["b", "c"]);
+    }
+}

@@ -1,11 +1,15 @@
 //! Which changes end a back-off and which wait for the retry.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, Kind, ReconcileError, Trigger, predicate::GenerationChanged};
+use pintle_controller::{
+    Action, Controller, ControllerConfig, EnqueueMapped, Kind, ReconcileError, ReconcileRequest, Reconciler, Trigger,
+    predicate::GenerationChanged,
+};
 use pintle_meta::{ApiError, Reason, Status};
+use pintle_ratelimit::ExponentialFailureRateLimiter;
 use pintle_testing::Collection;
 
 use crate::recorder::{Recorder, TestMetrics, pass, run};
@@ -61,6 +65,28 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
+/// The call sees its own write while it still runs.
+#[tokio::test(start_paused = true)]
+async fn call_that_writes_waits_and_fails_backs_off() {
+    let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
+    let (written, recorder) = (sites.clone(), calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(move |request: ReconcileRequest| {
+        let number = tries.fetch_add(1, Ordering::Relaxed);
+        if number < 1_000 {
+            written.change(&key("x"), |site| drop(site.metadata.annotations.insert("n".into(), number.to_string())));
+        }
+        let calls = recorder.clone();
+        async move {
+            calls.reconcile(request).await?;
+            Err::<Action, _>(ReconcileError::new("no"))
+        }
+    });
+    let _running = run(&controller).await;
+    pass(1_000.0).await;
+    let count = calls.take().len();
+    assert!((15..=25).contains(&count), "{count} calls");
+}
+
 /// Returns how many seconds after a change a site with many failures is reconciled.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
@@ -93,7 +119,53 @@ async fn generation_deletion_and_trigger_end_a_backoff_at_once() {
 #[tokio::test(start_paused = true)]
 async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!(after(|sites, _| touch(sites, "x"), 6.0).await < 0.1);
-    assert!(after(|sites, _| touch(sites, "x"), 1.0).await > 300.0);
+    let shortly_after = after(|sites, _| touch(sites, "x"), 1.0).await;
+    assert!((29.9..30.1).contains(&shortly_after), "{shortly_after} s");
+}
+
+/// The change may have mended the cause of the failure.
+#[tokio::test(start_paused = true)]
+async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
+    // During the call, and after it.
+    for wait in [5.0, 13.0] {
+        let (sites, children) = (sites_named(&["x"]), Collection::<Child>::default());
+        children.put(Child::named("x"));
+        let (calls, is_mended) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
+        let mended = is_mended.clone();
+        calls.plan("x", move |_| match mended.load(Ordering::Relaxed) {
+            true => Ok(Action::await_change()),
+            false => Err(ReconcileError::new("the secret is missing")),
+        });
+        let by_name = EnqueueMapped::new(|child: &Child| Some(key(&child.metadata.name)));
+        let controller =
+            Controller::of(&informer(&sites)).watches(&informer(&children), by_name).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        // The delay after the next failure is longer than 300 s.
+        pass(450.0).await;
+        while calls.running() == 0 {
+            pass(0.1).await;
+        }
+        calls.take();
+        pass(wait).await;
+        children.change(&key("x"), |child| drop(child.metadata.labels.insert("mended".into(), "true".into())));
+        pass(10.0 - f64::min(wait, 10.0)).await;
+        is_mended.store(true, Ordering::Relaxed);
+        pass(31.0).await;
+        assert_eq!(calls.take(), ["x"], "changed {wait} s after the call began");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_after_a_failure_keeps_the_requested_delay() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+    calls.plan("x", |_| Err(ReconcileError::new("busy").retry_after(Duration::from_secs(300))));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    touch(&sites, "x");
+    pass(400.0).await;
+    let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+    assert_eq!(times, [0.0, 300.0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,4 +249,31 @@ async fn retry_waits_for_the_servers_retry_after() {
     let times = calls.take_timed();
     let second = |name: &str| times.iter().filter(|(_, called)| called == name).nth(1).unwrap().0.round();
     assert_eq!((second("x"), second("y"), second("z"), times.len()), (30.0, 30.0, 1_000.0, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_applies_with_a_limiter_without_delay() {
+    for has_changed in [false, true] {
+        let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(10.0), AtomicUsize::new(0));
+        calls.plan("x", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(ReconcileError::new("busy").retry_after(Duration::from_secs(30))),
+            _ => Ok(Action::await_change()),
+        });
+        let config = ControllerConfig {
+            queue: Some(Arc::new(|queue| {
+                queue.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::ZERO, Duration::ZERO));
+            })),
+            ..ControllerConfig::default()
+        };
+        let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(1.0).await;
+        if has_changed {
+            sites.change(&key("x"), |site| site.metadata.generation += 1);
+        }
+        pass(1_000.0).await;
+        let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+        // A change of the spec is reconciled at once.
+        assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
+    }
 }

@@ -1,13 +1,16 @@
 //! Deletions while no replica leads, and between two runs.
 
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::predicate::GenerationChanged;
-use pintle_controller::{Controller, EnqueueMapped, Kind, Manager, Reconciler};
+use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Manager, ReconcileRequest, Reconciler, Trigger};
 use pintle_leaderelect::Lease;
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::{Recorder, pass, run};
@@ -136,7 +139,7 @@ async fn deletion_during_a_later_first_list_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standby_keeps_no_keys_of_existing_objects() {
+async fn changes_on_a_standby_are_reconciled_once() {
     let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let controller = of_sites(&sites, calls.clone());
@@ -148,4 +151,42 @@ async fn standby_keeps_no_keys_of_existing_objects() {
     let _running = run(&controller).await;
     pass(Duration::from_secs(60).as_secs_f64()).await;
     assert_eq!(calls.take_sorted(), ["x", "y"]);
+}
+
+/// The source finds no open run, and its handler is still at work when the next run takes the kept keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn deletion_handled_while_a_run_begins_is_reconciled() {
+    let owner = sites_named(&[]).put(Site::named("site"));
+    let children = Collection::<Child>::default();
+    children.put(Child::of(&owner, "child"));
+    let (entered, mut has_entered) = unbounded_channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(Some(released));
+    let handler = EnqueueMapped::new(move |child: &Child| {
+        // Only the first call blocks.
+        if let Some(released) = released.lock().unwrap().take() {
+            entered.send(()).unwrap();
+            released.recv().unwrap();
+        }
+        child.metadata.owner_references.iter().map(|owner| key(&owner.name)).collect::<Vec<_>>()
+    });
+    let (called, mut calls) = unbounded_channel();
+    let (informer, trigger) = (informer(&children), Trigger::new());
+    let controller = Controller::named("c").watches(&informer, handler).source(trigger.clone()).reconciler(
+        move |request: ReconcileRequest| {
+            called.send(request.key.name().to_owned()).unwrap();
+            async { Ok(Action::await_change()) }
+        },
+    );
+    controller.warm_up();
+    informer.wait_for_sync().await.unwrap();
+    assert!(children.remove(&key("child")));
+    let limit = Duration::from_secs(30);
+    timeout(limit, has_entered.recv()).await.unwrap().unwrap();
+    let running = run(&controller).await;
+    trigger.trigger(key("any"));
+    assert_eq!(timeout(limit, calls.recv()).await.unwrap().unwrap(), "any", "the workers have started");
+    release.send(()).unwrap();
+    assert_eq!(timeout(limit, calls.recv()).await.unwrap().unwrap(), "site");
+    running.stop().await.unwrap();
 }

@@ -108,6 +108,7 @@ impl Machine {
 
     /// Handles a watch event. Only a read shows whether the event is newer than the known state.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
+        let blind = self.blind_after(&found.record);
         let Phase::Leading(leading) = &mut self.phase else { return };
         let order = found.version.is_before(&leading.base.version);
         if order == Some(true) {
@@ -125,7 +126,7 @@ impl Machine {
         let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
         if !known && !renewal && (!ours || wanted) {
             if !ours && !found.record.is_vacant() {
-                let (at, blind) = (now.monotonic, self.config.renew_deadline);
+                let at = now.monotonic;
                 if !leading.foreign.as_mut().is_some_and(|foreign| foreign.is_repeated(found, at, blind)) {
                     leading.foreign = Some(Box::new(Observation::new(found.clone(), at)));
                 }

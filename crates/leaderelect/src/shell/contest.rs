@@ -68,6 +68,8 @@ pub(super) enum Answer<O> {
     Written(Result<LockSnapshot<O>, ApiError>),
     /// No response before the timeout.
     Late,
+    /// Nothing was sent, because the object to replace is unknown.
+    BaseUnknown,
     /// The request was no longer useful.
     Unsent,
 }
@@ -217,8 +219,7 @@ impl<L: Lock> Contest<L> {
                 LockRequest::Create(record) => Answer::Written(lock.create(&record).await),
                 LockRequest::Update { record, .. } => match base {
                     Some(object) => Answer::Written(lock.update(&object, &record).await),
-                    // The object of that version is unknown. A new read resolves that.
-                    None => Answer::Late,
+                    None => Answer::BaseUnknown,
                 },
             }
         };
@@ -257,6 +258,11 @@ impl<L: Lock> Contest<L> {
             Answer::Late => {
                 self.warn(None, &"no response before the timeout");
                 Failure::unknown()
+            }
+            Answer::BaseUnknown => {
+                tracing::debug!(lock = %self.name, "the object to replace is unknown; reading the lock again");
+                // As after a conflict, a new read resolves that.
+                Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
         };

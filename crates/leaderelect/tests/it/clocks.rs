@@ -104,7 +104,7 @@ fn coordinated_renewal_with_earlier_time_counts() {
 /// wait.
 #[test]
 fn unrelated_write_after_long_blindness_counts_as_renewal() {
-    for (last_look, taken) in [(6.0, true), (5.0, false)] {
+    for (second_read, taken) in [(30.9, true), (31.0, false)] {
         let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
         let mut machine = Machine::new(config, TimePrecision::Seconds, at(0.0, 0.0));
         let held = |number: u64| {
@@ -122,9 +122,9 @@ fn unrelated_write_after_long_blindness_counts_as_renewal() {
             assert_eq!(machine.step(Signal::Tick, at(now, now)).len(), 1, "at {now}");
             machine.step(held(number), at(now, now))
         };
-        assert_eq!(look(last_look, 2), []);
-        // After a pause of less than ten seconds, and of ten seconds.
-        let instructions = look(15.0, 3);
+        assert_eq!(look(6.0, 2), []);
+        // Just before and just after a lease duration and a renew deadline without a read.
+        let instructions = look(second_read, 3);
         assert_eq!(!instructions.is_empty(), taken, "{instructions:?}");
     }
 }

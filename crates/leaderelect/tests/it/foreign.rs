@@ -37,12 +37,11 @@ impl Drop for Candidate {
 }
 
 fn candidate(lock: impl Lock, identity: &str) -> Candidate {
-    let config = LeaderElectionConfig {
-        identity: identity.into(),
-        clocks: TestClock::new(),
-        seed: Some(7),
-        ..LeaderElectionConfig::default()
-    };
+    candidate_with(lock, identity, LeaderElectionConfig::default())
+}
+
+fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig) -> Candidate {
+    let config = LeaderElectionConfig { identity: identity.into(), clocks: TestClock::new(), seed: Some(7), ..timing };
     let mut elector = LeaderElector::new(lock, config).unwrap();
     let status = elector.status();
     let run = tokio::spawn(async move {
@@ -79,6 +78,33 @@ async fn label_changes_do_not_delay_a_takeover() {
             // The last renewal was up to two seconds before the leader died.
             assert!((13.0..=limit + period).contains(&after), "watch {watch}, each {period} s: {after} s");
         }
+    }
+}
+
+/// With a long retry period, a candidate may read less often than once per renew deadline.
+#[tokio::test(start_paused = true)]
+async fn rare_reads_do_not_let_labels_delay_takeover() {
+    for (seconds, watch, period) in [
+        ([60, 10, 5], true, 11.0),
+        ([60, 10, 8], true, 11.0),
+        ([60, 10, 8], false, 5.0),
+        ([30, 10, 8], false, 5.0),
+        ([30, 10, 8], true, 25.0),
+        ([60, 10, 2], true, 11.0),
+    ] {
+        let [lease_duration, renew_deadline, retry_period] = seconds.map(Duration::from_secs);
+        let timing = LeaderElectionConfig { lease_duration, renew_deadline, retry_period, ..Default::default() };
+        let server = server();
+        let lock =
+            |client: &str, watch| LeaseLock { watch, ..LeaseLock::new(server.client(client), "kube-system", "lock") };
+        let a = candidate_with(lock("a", true), "a", timing.clone());
+        pass(1.0).await;
+        let b = candidate_with(lock("b", watch), "b", timing);
+        pass(20.0).await;
+        drop(a);
+        let after = leads_after(&b, period, |count| label(&server, &count.to_string())).await;
+        let [lease, _, retry] = seconds.map(|seconds| seconds as f64);
+        assert!(after <= lease + 2.0 * 2.2 * retry + period, "{seconds:?}, watch {watch}, each {period} s: {after} s");
     }
 }
 

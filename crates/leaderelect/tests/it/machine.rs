@@ -1,5 +1,7 @@
 //! Single steps of the machine, for sequences that are too rare in a simulation.
 
+mod versions;
+
 use std::collections::HashSet;
 use std::time::Duration;
 

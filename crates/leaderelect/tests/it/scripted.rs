@@ -114,6 +114,30 @@ async fn stale_watch_event_does_not_block_a_takeover() {
     run.abort();
 }
 
+/// The last watch event has a version without an order, so it replaces the object of the planned takeover.
+#[tokio::test(start_paused = true)]
+async fn write_without_its_base_is_not_a_timeout() {
+    let (log, _guard) = crate::log::Log::here();
+    let (lock, stored, sender) = Scripted::new(state(4, "other"), false);
+    let mut elector = LeaderElector::new(lock, config(TestClock::new())).unwrap();
+    let status = elector.status();
+    let run = tokio::spawn(async move {
+        let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        elector.run(&CancellationToken::new(), work).await.map(drop)
+    });
+    pass(1.0).await;
+    *stored.lock().unwrap() = state(5, "");
+    sender.send(LockEvent::Changed(locked(&state(5, "")))).unwrap();
+    let mut unordered = state(5, "other");
+    unordered.version.resource_version = "x".into();
+    sender.send(LockEvent::Changed(locked(&unordered))).unwrap();
+    pass(1.0).await;
+    assert_eq!(log.count("no response"), 0);
+    log.assert_tells(&["the object to replace is unknown"]);
+    assert!(status.is_leader(), "the lock is read again within half a retry period");
+    run.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn panic_in_token_ends_the_run() {
     let (lock, _, _) = Scripted::new(state(4, ""), true);

@@ -1,0 +1,83 @@
+//! Which version of the lock a write replaces, and which versions belong to a term.
+
+use super::*;
+
+/// Returns the given record in another version of the lock.
+fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockState {
+    let version = Version { uid: uid.into(), resource_version: number.to_string() };
+    LockState::new(version, record.clone())
+}
+
+/// Another program may delete the lock and restore it with the same record, which then belongs to no term.
+#[test]
+fn recreated_lock_with_own_record_is_not_released() {
+    let mut machine = watching();
+    let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    machine.step(written(), at(0, 0));
+    let restored = || Signal::Read(Ok(Some(version_of("restored", 9, &record))));
+
+    // The work has ended in time.
+    let mut released = machine.clone();
+    assert_eq!(sent(&released.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
+    let instructions = released.step(restored(), at(1, 1));
+    assert!(
+        !instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. })),
+        "{instructions:?}"
+    );
+
+    // The term was lost before the stop.
+    machine.step(Signal::Tick, at(2, 2));
+    machine.step(Signal::Written(Err(Failure { effect: Effect::None, retry_after: None })), at(2, 2));
+    let lost = machine.step(Signal::Tick, at(10, 10));
+    assert!(lost.contains(&Instruction::StopLeading(EndReason::Deadline)), "{lost:?}");
+    assert_eq!(sent(&machine.step(Signal::WorkEnded, at(10, 10))), LockRequest::Read);
+    machine.step(Signal::Stop, at(10, 10));
+    let instructions = machine.step(stored(&record), at(10, 10));
+    assert_eq!(sent(&instructions), LockRequest::Read, "the read before the release");
+    assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
+}
+
+/// The create is stored only after another holder's lock existed and was deleted. That holder may not know of the deletion.
+#[test]
+fn late_create_after_foreign_lock_begins_no_term() {
+    for by_watch in [true, false] {
+        let mut machine = watching();
+        let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+        machine.step(Signal::Written(Err(Failure::unknown())), at(1, 1));
+        match by_watch {
+            true => drop(machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(2, 2))),
+            false => {
+                machine.step(Signal::Watch(Hint::MaybeChanged), at(2, 2));
+                assert_eq!(sent(&machine.step(Signal::Tick, at(3, 3))), LockRequest::Read);
+                machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(3, 3));
+            }
+        }
+        machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(4, 4));
+        assert_eq!(sent(&machine.step(Signal::Tick, at(5, 5))), LockRequest::Read);
+        let instructions = machine.step(Signal::Read(Ok(Some(version_of("late", 9, &record)))), at(5, 5));
+        assert!(!machine.leads(), "by watch {by_watch}: {instructions:?}");
+        let sends = instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { .. }));
+        assert!(!sends, "by watch {by_watch}: {instructions:?}");
+    }
+}
+
+/// Another program writes a label between the read and our write, and the watch reports that first.
+#[test]
+fn write_replaces_the_version_that_the_watch_reported() {
+    let mut candidate = watching();
+    candidate.step(Signal::Read(Ok(Some(held(1, "dead")))), at(0, 0));
+    assert_eq!(sent(&candidate.step(Signal::Tick, at(16, 16))), LockRequest::Read);
+    candidate.step(Signal::Watch(Hint::Changed(held(2, "dead"))), at(16, 16));
+    let takeover = sent(&candidate.step(Signal::Read(Ok(Some(held(1, "dead")))), at(16, 16)));
+    let LockRequest::Update { base, .. } = takeover else { panic!("{takeover:?}") };
+    assert_eq!(base, held(2, "").version);
+
+    let mut holder = watching();
+    let LockRequest::Create(record) = sent(&holder.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    holder.step(written(), at(0, 0));
+    assert_eq!(sent(&holder.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
+    holder.step(Signal::Watch(Hint::Changed(version_of("uid", 7, &record))), at(1, 1));
+    let release = sent(&holder.step(Signal::Read(Ok(Some(version_of("uid", 6, &record)))), at(1, 1)));
+    let LockRequest::Update { base, .. } = release else { panic!("{release:?}") };
+    assert_eq!(base, held(7, "").version);
+}
