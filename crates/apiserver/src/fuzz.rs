@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A continue token: encoding and decoding it again returns the same token.
+/// Checks that a continue token survives encoding and decoding.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }

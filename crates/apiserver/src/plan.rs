@@ -61,8 +61,8 @@ use crate::server::{ApiServer, StartError};
 /// - No other controllers run: a Deployment creates no pods in the plan, and a claim binds no volume.
 /// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed.
 ///   Deleting a namespace deletes only the objects that have been read from it.
-/// - Requests that act on the cluster without writing an object are rejected, or answered as by nodes without a kubelet: exec, attach,
-///   port forwarding, and proxies of pods, services and nodes. A GET of an aggregated API is considered a read and forwarded, even if it
+/// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects them, or they fail
+///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it
 ///   has side effects there.
 /// - The plan signs the tokens of service accounts itself, and the cluster does not accept them. Impersonated users have the
 ///   roles that have been read. Requests that the cluster answers, such as reviews, are answered for the client that the plan was started

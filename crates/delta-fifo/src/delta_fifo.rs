@@ -18,7 +18,7 @@ use crate::{
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions: an object that the consumer knows but
 /// that is missing from a new list is delivered as deleted, with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must
-/// update its objects with each popped key before the next call on the queue.
+/// apply the changes of each popped key before it calls the queue again.
 ///
 /// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares it between threads or tasks.
 ///

@@ -162,7 +162,7 @@ pub enum Input<T> {
 
 /// A change to store.
 ///
-/// Each has the revision up to which everything was output. The revision is the one that the server sent, even if the
+/// Each output has the resourceVersion up to which all changes have been output. It is the one that the server sent, even if the
 /// object was changed, and it never decreases as long as revisions are numbers. It is empty if the server sends none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {

@@ -84,9 +84,9 @@ impl Leadership {
 
     /// Issues the right to perform one action. No other contender leads before the permit is dropped or has expired.
     ///
-    /// The same as [`Leadership::check`]. It also fails once the work of the term has ended.
+    /// # Errors
     ///
-    /// As for [`Leadership::check`], and once the work of the term has ended.
+    /// The same errors as [`Leadership::check`]. It also fails after the work of the term has ended.
     pub fn permit(&self) -> Result<Permit, LeadershipLost> {
         // Counted before the check, so that an elector that closes the term sees each permit that was issued.
         let count = self.shared.permits.token();

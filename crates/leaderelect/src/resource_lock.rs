@@ -12,7 +12,7 @@ use crate::{
     MultiLock, Observers, TimePrecision, Token,
 };
 
-/// The kind of a lock, by client-go's names: the `resourceLock` of configuration files and flags.
+/// The kind of a lock. It parses client-go's names, as used in the `resourceLock` setting and flag.
 ///
 /// # Examples
 ///

@@ -212,7 +212,7 @@ impl<C: Timer> Future for Accept<'_, C> {
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the line, if any, and the latest time at which the token is earned.
+    /// The position in the queue, and the time by which the token is earned. `None` if the waiter is not in the queue.
     place: Option<(Place, Instant)>,
 }
 

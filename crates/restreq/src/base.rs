@@ -17,7 +17,7 @@ pub(crate) struct Base {
 
 impl Base {
     /// Parses a host, `host:port` or URL. Without a scheme, it uses `https` if `tls` settings exist, and `http`
-    /// otherwise. Without `tls` settings, a path needs a scheme, because `host/path` is usually a mistake. Query,
+    /// otherwise. A path needs a scheme, because `host/path` is usually a mistake. Query,
     /// fragment and user are dropped.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
         let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };

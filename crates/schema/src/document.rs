@@ -38,7 +38,7 @@ impl JsonNode {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. The last of duplicate members wins. Numbers are as Go keeps them: a float that is an integer has no point.
+    /// Converts to a value. If a member is duplicated, the last one wins. Numbers are as Go keeps them: a float that is an integer has no point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }

@@ -63,8 +63,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Takes the cut-off items of a list. In Go, a list that becomes longer again finds them, because Go only shortened the slice. A list
-    /// without an earlier occurrence gets none.
+    /// Removes and returns the items that were cut off when a repeated list became shorter. In Go, a list that becomes longer again has
+    /// these items, because Go only shortened the slice. A list without an earlier occurrence gets none.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();

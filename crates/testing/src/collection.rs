@@ -195,7 +195,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the object does not exist, and as `put` does.
+    /// Panics if the object does not exist, or if `put` panics.
     #[track_caller]
     pub fn change(&self, key: &ObjectKey, mut change: impl FnMut(&mut T)) -> T {
         let object = || self.shared.with(|store, _| store.object(key).cloned());

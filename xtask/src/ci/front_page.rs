@@ -10,7 +10,7 @@ use super::command::Quiet;
 /// The facade's path in the README's `Cargo.toml` lines.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The manifest of a separate workspace. It has our profiles, so most dependencies are already built.
+/// The manifest of a separate workspace. It repeats the workspace's profiles, so cargo reuses most built dependencies.
 const MANIFEST: &str = r#"
 [workspace]
 

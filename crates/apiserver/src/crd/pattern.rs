@@ -24,8 +24,8 @@ const STEP_OF_MACHINE: usize = 16;
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The maximum nesting depth of a pattern, as in Go.
 const MAX_PATTERN_DEPTH: u32 = 1_000;
-/// The memory budget of all patterns of a definition, in bytes. A pattern costs the maximum size of an automaton, and the amounts below for
-/// each character and for each named Unicode class.
+/// The memory budget of all patterns of a definition, in bytes. Each pattern costs the maximum size of an automaton, plus the
+/// amounts below per byte and per named Unicode class.
 const PATTERN_BUDGET: usize = 128 << 20;
 const OF_PATTERN_CHARACTER: usize = 1 << 10;
 const OF_NAMED_CLASS: usize = 8 << 10;

@@ -189,7 +189,7 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the error for a name that another object has. If the server generated the name from `base`, the client
+/// Returns the AlreadyExists error for a name that is taken. If the server generated the name from `base`, the client
 /// should retry. kube-apiserver says the same for every object that has a `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);

@@ -260,7 +260,7 @@ pub(super) struct ObservedSocket<T> {
     socket: T,
     activity: Arc<Activity>,
     blocks: HeaderBlocks,
-    /// The number of the header block that was reported to the activity.
+    /// The number of the unfinished header block that was last reported to the activity.
     block: Option<u64>,
     /// Accounts for the memory of unfinished header blocks.
     block_memory: RequestHead,

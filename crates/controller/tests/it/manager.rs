@@ -1,4 +1,4 @@
-//! Replicas: which one reconciles, and the order of starts and stops.
+//! Tests which replica reconciles, and the order of starts and stops.
 
 mod stop;
 mod terms;

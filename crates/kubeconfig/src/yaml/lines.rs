@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The fields of a text with their lines. It is built only after a problem was found, so the text has already been read
+/// The fields of a YAML text with their line numbers. It is built only after a problem was found, so the text has already been read
 /// once.
 pub(crate) struct Lines(Rc<Node>);
 

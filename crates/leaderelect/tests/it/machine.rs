@@ -311,7 +311,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the second in which the machine creates the lock, if each read finds none.
+/// Returns the second at which the machine creates the lock, if every read reports that the lock does not exist.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);

@@ -11,7 +11,7 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` returns true for an object, or for `None` if it does not exist, and returns that object.
+    /// Waits until `is_met` returns true, and returns the object of that call. `is_met` gets `None` if the object does not exist.
     /// `is_met` is called for the current state and for each later state that the server reports.
     ///
     /// It lists and watches by name, and survives lost connections and expired revisions. It has no deadline: wrap it

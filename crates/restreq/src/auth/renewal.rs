@@ -121,7 +121,7 @@ impl<S: Source> Renewal<S> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns credentials from a later run than `used`, which the server rejected.
+    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns the current ones.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await

@@ -13,7 +13,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Appends the content of the gap: its blanks, or its line breaks folded.
+    /// Appends the blanks of the gap, or its folded line breaks.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
