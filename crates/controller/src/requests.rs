@@ -361,7 +361,7 @@ mod tests {
         assert!(!requests.is_open());
         requests.open(queue.clone());
         assert!(requests.is_open());
-        requests.wind_down();
+        requests.stop_taking_keys();
         drop(queue.shut_down(ShutdownMode::FinishInFlight));
         assert!(!requests.is_open());
         requests.keep_event(key("deleted"));
