@@ -180,8 +180,16 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     );
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
-    assert!(children.remove(&key("child")));
     let limit = Duration::from_secs(30);
+    // Without this, the unread addition and the deletion could cancel out.
+    timeout(limit, async {
+        while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(children.remove(&key("child")));
     timeout(limit, has_entered.recv()).await.unwrap().unwrap();
     let running = run(&controller).await;
     trigger.trigger(key("any"));
