@@ -114,16 +114,13 @@
 //!
 //! The site that `cargo xtask docs` builds also has the pages of the repository's docs folder, in `_documentation`.
 
-mod cluster;
-mod config;
-mod error;
-#[cfg(feature = "apiserver")]
-mod plan;
 pub mod prelude;
 
-pub use cluster::Cluster;
-pub use config::ClusterConfig;
-pub use error::Error;
+#[doc(inline)]
+pub use pintle_cluster::{Cluster, ClusterConfig, Error};
+#[cfg(feature = "operator")]
+#[doc(inline)]
+pub use pintle_operator::Result;
 
 /// Re-exports each crate as a module, so that compiler suggestions use the facade's paths.
 macro_rules! facade {
@@ -154,6 +151,8 @@ facade! {
     leaderelect: pintle_leaderelect;
     meta: pintle_meta;
     metrics: pintle_metrics;
+    #[cfg(feature = "operator")]
+    operator: pintle_operator;
     ratelimit: pintle_ratelimit;
     restreq: pintle_restreq;
     #[cfg(feature = "schema")]

@@ -2,8 +2,8 @@
 
 pub use pintle_controller::predicate::{DesiredStateChanged, GenerationChanged};
 pub use pintle_controller::{
-    Action, Cleanup, Controller, ControllerConfig, Finalizer, Kind, Manager, ManagerConfig, ManagerStatus,
-    ReconcileError, ReconcileRequest, Reconciler, Trigger,
+    Action, Cleanup, ControllerConfig, Finalizer, Kind, ManagerConfig, ManagerStatus, ReconcileError, ReconcileRequest,
+    Trigger,
 };
 #[cfg(feature = "crd")]
 pub use pintle_crd::{CustomResource, CustomResourceDefinition, Resource};
@@ -16,6 +16,8 @@ pub use pintle_meta::{
     Patch, PropagationPolicy, Resource, Scope, Time, WatchEvent, WatchOptions, WriteOptions, resource,
 };
 pub use pintle_metrics::Provider;
+#[cfg(feature = "operator")]
+pub use pintle_operator::{Context, Controller, Manager, Reconciler};
 pub use pintle_restreq::Api;
 pub use tokio_util::sync::CancellationToken;
 

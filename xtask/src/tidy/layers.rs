@@ -24,6 +24,8 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["pintle-controller", "pintle-fieldmanager"],
     &["pintle-apiserver"],
+    &["pintle-cluster"],
+    &["pintle-operator"],
     &["pintle"],
     // Never published.
     &["pintle-bench", "pintle-conformance", "xtask"],

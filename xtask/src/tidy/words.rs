@@ -8,7 +8,15 @@ use serde_json::Value;
 use super::{Finding, Source};
 
 /// Names that crates share, and why.
-const SHARED: &[(&str, &str)] = &[("Error", "each crate has its own error type, as is the custom in Rust")];
+const SHARED: &[(&str, &str)] = &[
+    ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
+    ("Controller", ENGINE),
+    ("Error", "each crate has its own error type, as is the custom in Rust"),
+    ("Manager", ENGINE),
+    ("Reconciler", ENGINE),
+];
+
+const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
 /// The API server and the crates below it.
 pub(super) const SERVER: &[&str] = &["apiserver", "fieldmanager", "json", "schema", "store"];

@@ -20,6 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use pintle::apiserver::{Plan, eventually};
+use pintle::controller::Controller;
 use pintle::kubeconfig::{Environment, Overrides};
 use pintle::prelude::*;
 use pintle::restreq::TransportLayer;

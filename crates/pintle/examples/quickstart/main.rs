@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use pintle::controller::{Controller, Manager};
 use pintle::prelude::*;
 
 use crate::{reconcile::WebsiteReconciler, website::Website};

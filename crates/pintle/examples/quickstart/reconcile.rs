@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::controller::Reconciler;
 use pintle::meta::ObjectApi;
 use pintle::prelude::*;
 use tokio::time::timeout;

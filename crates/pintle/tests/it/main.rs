@@ -17,6 +17,7 @@ mod handles;
 mod in_process;
 mod informer;
 mod metrics;
+mod operator;
 mod plan;
 mod seeds;
 mod support;

@@ -21,8 +21,8 @@ impl Cluster {
     /// # Examples
     ///
     /// ```
-    /// use pintle::prelude::*;
-    /// use pintle::restreq::TransportLayer;
+    /// use pintle_cluster::{Cluster, ClusterConfig};
+    /// use pintle_restreq::TransportLayer;
     ///
     /// #[tokio::main]
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {

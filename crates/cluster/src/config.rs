@@ -14,14 +14,15 @@ use pintle_restreq::TransportLayer;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pintle::metrics::InMemoryProvider;
-/// use pintle::prelude::*;
+/// use pintle_cluster::{Cluster, ClusterConfig};
+/// use pintle_meta::ClientConfig;
+/// use pintle_metrics::{InMemoryProvider, Provider};
 ///
 /// let memory = InMemoryProvider::new();
 /// let client = Some(ClientConfig::new("https://10.0.0.1:6443"));
 /// let metrics: Option<Arc<dyn Provider>> = Some(Arc::new(memory.clone()));
 /// let cluster = Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() })?;
-/// # Ok::<(), pintle::Error>(())
+/// # Ok::<(), pintle_cluster::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
@@ -49,9 +50,9 @@ pub struct ClusterConfig {
     /// # #[cfg(feature = "apiserver")]
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use pintle::apiserver::{ApiServer, ApiServerConfig};
-    /// use pintle::prelude::*;
-    /// use pintle::restreq::TransportLayer;
+    /// use pintle_apiserver::{ApiServer, ApiServerConfig};
+    /// use pintle_cluster::{Cluster, ClusterConfig};
+    /// use pintle_restreq::TransportLayer;
     ///
     /// let server = ApiServer::start(ApiServerConfig::default()).await?;
     /// let transport = Some(TransportLayer::in_place(server.in_process()));

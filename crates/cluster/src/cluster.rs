@@ -1,0 +1,318 @@
+//! The `Cluster`: one connection configuration, and the clients, informers, recorders and electors made from it.
+
+mod elections;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[cfg(feature = "apiserver")]
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
+use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInformer};
+use pintle_kubeconfig::{Environment, Overrides};
+use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
+use pintle_metrics::Provider;
+use pintle_restreq::{Api, RestClient, RestClientConfig, TransportLayer};
+use serde::de::DeserializeOwned;
+
+use crate::{ClusterConfig, Error};
+
+/// A connection to a cluster, and the factory of clients, informers, recorders and electors for it.
+///
+/// Start here: a `Cluster` combines the other crates. It shares one client, and one informer for each resource and
+/// selector. Each elector has a separate client, so other requests never delay a renewal. Cloning a `Cluster`
+/// increments a reference count.
+///
+/// Clients have no rate limit by default, because API Priority and Fairness protects the server. Set
+/// [`ClientConfig::qps`] for a server without it.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_cluster::Cluster;
+/// use pintle_meta::{Object, ObjectMeta, WriteOptions, resource};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Debug, Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let cluster = Cluster::embedded().await?; // or `Cluster::infer()?`
+///     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+///     cluster.api().create(&map, &WriteOptions::default()).await?;
+///
+///     let maps = cluster.informer::<ConfigMap>();
+///     maps.wait_for_sync().await?;
+///     assert!(maps.lister().get(&map.key()).is_some());
+///     cluster.shutdown().await;
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: ClientConfig,
+    metrics: Option<Arc<dyn Provider>>,
+    transport: Option<TransportLayer>,
+    client: RestClient,
+    informers: InformerFactory,
+    events: Mutex<Events>,
+    #[cfg(feature = "apiserver")]
+    server: Option<ApiServer>,
+}
+
+/// The Event writer.
+enum Events {
+    /// Started with the first recorder.
+    Open(Option<EventBroadcaster>),
+    /// The cluster was shut down.
+    Closed,
+}
+
+impl Cluster {
+    /// Connects to the cluster that the environment names, as [`connect`](Self::connect) does with the default
+    /// [`ClusterConfig`]. It reads files, but sends no request yet.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`connect`](Self::connect).
+    pub fn infer() -> Result<Self, Error> {
+        Self::connect(ClusterConfig::default())
+    }
+
+    /// Connects to the cluster that `config` describes. A [`ClientConfig`] converts to a [`ClusterConfig`]. No request
+    /// is sent yet, so an unreachable server shows only on the first request.
+    ///
+    /// # Errors
+    ///
+    /// - The configuration contradicts itself, or a certificate or key in it cannot be used.
+    /// - `config` has no client configuration, and the environment has none or an invalid one.
+    pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
+        let ClusterConfig { client, metrics, transport } = config.into();
+        let client = match client {
+            Some(client) => client,
+            None => pintle_kubeconfig::infer(None, &Overrides::default(), &Environment::of_process())
+                .map_err(Error::Kubeconfig)?,
+        };
+        Self::new(
+            client,
+            metrics,
+            transport,
+            #[cfg(feature = "apiserver")]
+            None,
+        )
+    }
+
+    /// Starts an API server in this process, on a loopback port, and connects to it. The server stops when the last
+    /// clone of the cluster is dropped. To set metrics, [`connect`](Self::connect) to its [`config`](Self::config).
+    ///
+    /// # Errors
+    ///
+    /// The server cannot listen.
+    #[cfg(feature = "apiserver")]
+    pub async fn embedded() -> Result<Self, Error> {
+        let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
+        Self::new(server.client_config(), None, None, Some(server))
+    }
+
+    fn new(
+        config: ClientConfig,
+        metrics: Option<Arc<dyn Provider>>,
+        transport: Option<TransportLayer>,
+        #[cfg(feature = "apiserver")] server: Option<ApiServer>,
+    ) -> Result<Self, Error> {
+        let inner = Inner {
+            client: RestClient::new(RestClientConfig {
+                metrics: metrics.clone(),
+                transport_layer: transport.clone(),
+                ..config.clone().into()
+            })
+            .map_err(Error::Client)?,
+            config,
+            metrics,
+            transport,
+            informers: InformerFactory::new(),
+            events: Mutex::new(Events::Open(None)),
+            #[cfg(feature = "apiserver")]
+            server,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the embedded API server if [`embedded`](Self::embedded) made this cluster, for example to inject faults.
+    #[cfg(feature = "apiserver")]
+    pub fn server(&self) -> Option<&ApiServer> {
+        self.inner.server.as_ref()
+    }
+
+    /// Returns the client configuration.
+    pub fn config(&self) -> &ClientConfig {
+        &self.inner.config
+    }
+
+    /// Returns the shared client.
+    pub fn client(&self) -> &RestClient {
+        &self.inner.client
+    }
+
+    /// Returns a handle for the objects of type `T`, across all namespaces if `T` is namespaced.
+    pub fn api<T: Resource>(&self) -> Api<T> {
+        Api::all(self.inner.client.clone())
+    }
+
+    /// Returns a handle for the objects of type `T` in one namespace. An empty string means the configuration's
+    /// namespace.
+    pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
+        Api::namespaced(self.inner.client.clone(), namespace)
+    }
+
+    /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
+    ///
+    /// The informer is started. It runs until its last [user](InformerFactory) is gone or the cluster is [shut
+    /// down](Self::shutdown). An informer that is requested after the shutdown never runs.
+    ///
+    /// For one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
+    /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
+    ///
+    /// The cached objects lack their `managedFields`, as [`Projection`](pintle_informer::Projection) explains. They may
+    /// be written back with an update.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn informer<T: Resource + DeserializeOwned>(&self) -> SharedInformer<T> {
+        self.informer_with(self.api(), InformerConfig::default())
+    }
+
+    /// Returns the informer for the objects of `api` that match the selectors in `config`. Callers with the same
+    /// settings share one informer. [`InformerFactory`] lists the settings that lead to a separate informer. The
+    /// informer is started, as with [`informer`](Self::informer).
+    ///
+    /// `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic handle made with the cluster's
+    /// [`client`](Self::client).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
+    /// use pintle_meta::{ObjectMeta, resource};
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Clone, Debug, Deserialize)]
+    /// struct Pod {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// resource!(Pod, "v1", "Pod", "pods", Namespaced);
+    ///
+    /// fn web_pods(cluster: &Cluster) -> Result<SharedInformer<Pod>, Box<dyn std::error::Error>> {
+    ///     let reflector = ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() };
+    ///     let config = InformerConfig { reflector, ..InformerConfig::default() };
+    ///     Ok(cluster.informer_with(cluster.namespaced("team-a"), config))
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn informer_with<T: Object + DeserializeOwned>(
+        &self,
+        api: Api<T>,
+        mut config: InformerConfig<T>,
+    ) -> SharedInformer<T> {
+        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
+        let informer = self.inner.informers.informer(api, config);
+        // `start` does nothing after a shutdown.
+        self.inner.informers.start();
+        informer
+    }
+
+    /// Returns the informer for the objects of `T` in a set of namespaces, which [may
+    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same set share one informer. Otherwise
+    /// it works as [`informer_with`](Self::informer_with).
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn informer_of_namespaces<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
+        &self,
+        namespaces: &Namespaces,
+        mut config: InformerConfig<T>,
+    ) -> SharedInformer<T> {
+        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
+        let client = self.inner.client.clone();
+        let source = move |namespace: Option<&str>| match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let informer = self.inner.informers.informer_of_namespaces(namespaces, source, config);
+        self.inner.informers.start();
+        informer
+    }
+
+    /// Returns the factory of all informers of this cluster, for example to pass it to a manager.
+    pub fn informers(&self) -> &InformerFactory {
+        &self.inner.informers
+    }
+
+    /// Returns an Event recorder for a component, such as `website-controller`. All recorders share one writer. After
+    /// [`shutdown`](Self::shutdown) the recorder writes nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn recorder(&self, component: &str) -> EventRecorder {
+        let source = EventSource { component: component.into(), ..EventSource::default() };
+        if let Events::Open(Some(events)) = &*self.events() {
+            return events.recorder(source);
+        }
+        // The broadcaster is made without the lock, because it calls the user's metrics provider. A surplus one ends at
+        // once.
+        let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
+        let started = EventBroadcaster::new(config);
+        started.start_recording_to_sink(self.api());
+        let mut events = self.events();
+        match &mut *events {
+            Events::Open(Some(quicker)) => quicker.recorder(source),
+            Events::Open(none) => none.insert(started).recorder(source),
+            Events::Closed => started.recorder(source),
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops what the cluster started, for all clones: informers stop, and pending Events are written, for at most 5 s.
+    /// An embedded server stops too if this is the last clone.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the parts that still run stop when the last clone is dropped.
+    pub async fn shutdown(self) {
+        const EVENTS: Duration = Duration::from_secs(5);
+        self.inner.informers.shutdown().await;
+        let events = std::mem::replace(&mut *self.events(), Events::Closed);
+        if let Events::Open(Some(events)) = events {
+            events.shutdown(EVENTS).await;
+        }
+        #[cfg(feature = "apiserver")]
+        if let Some(Inner { server: Some(server), .. }) = Arc::into_inner(self.inner) {
+            server.shutdown().await;
+        }
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("client", &self.inner.client).field("informers", &self.inner.informers).finish()
+    }
+}

@@ -1,0 +1,300 @@
+//! Elections of a cluster.
+
+use std::time::Duration;
+
+use pintle_controller::leader_events;
+use pintle_leaderelect::{
+    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseCandidate,
+    LeaseCandidateSpec, LeaseGroup, LeaseGroupConfig, LeaseLock, LockKind, Observers, ResourceLock, Shards,
+    ShardsConfig, TermEnd,
+};
+use pintle_meta::{DynamicObject, InvalidKey, ObjectKey};
+use pintle_restreq::{Api, RestClient, RestClientConfig};
+use tokio_util::sync::CancellationToken;
+
+use super::{Cluster, Inner};
+use crate::Error;
+
+impl Cluster {
+    /// Creates an elector for the Lease with this key: `namespace/name`, or a name in the configuration's namespace.
+    ///
+    /// - The elector has its own client, with separate connections, no rate limit, and a request timeout of half the
+    ///   renew deadline.
+    /// - It watches the Lease, so it notices a release at once.
+    /// - It records its terms as Events about the Lease, unless `config` sets [another
+    ///   sink](LeaderElectionConfig::events).
+    ///
+    /// For other kinds of locks, see [`lock`](Self::lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_controller::Manager;
+    /// use pintle_leaderelect::LeaderElectionConfig;
+    ///
+    /// /// Replicas of this work in turns: the manager runs the controllers while it leads.
+    /// fn manager(cluster: &Cluster) -> Result<Manager, pintle_cluster::Error> {
+    ///     let elector = cluster.elector("kube-system/website-controller", LeaderElectionConfig::default())?;
+    ///     Ok(Manager::new().leader_election(elector))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The key is invalid, or `config` breaks a rule. The error names the first such rule.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn elector(
+        &self,
+        lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        mut config: LeaderElectionConfig,
+    ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
+        let lease = lease.try_into().map_err(|error| Error::Lease(error.into()))?;
+        let leases = self.leases(lease.namespace().unwrap_or_default(), config.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        let lock = LeaseLock::new(leases, &namespace, lease.name());
+        self.set_observers(&mut config);
+        LeaderElector::new(lock, config).map_err(Error::Election)
+    }
+
+    /// Creates electors for many Leases of one namespace. An empty string means the configuration's namespace. The
+    /// electors share one task, one watch and one client, which is separate as for an [`elector`](Self::elector). They
+    /// record their terms as Events, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_leaderelect::{LeaderCallbacks, Leadership, LeaseGroupConfig};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// async fn shard(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle_cluster::Error> {
+    ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
+    ///     let config = LeaseGroupConfig { labels, ..LeaseGroupConfig::default() };
+    ///     let electors = cluster.electors("kube-system", config)?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    ///     electors.elector("website-controller-7").run(stop, work).await; // And others beside it.
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `config` breaks a rule. The error names the first such rule.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn electors(&self, namespace: &str, mut config: LeaseGroupConfig) -> Result<LeaseGroup<Api<Lease>>, Error> {
+        let leases = self.leases(namespace, config.election.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        self.set_observers(&mut config.election);
+        LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
+    }
+
+    /// Returns this replica's share of the shards called `name`, whose Leases are in `namespace`. An empty string means
+    /// the configuration's namespace. The shards have their own client, as an [`elector`](Self::elector) does, and
+    /// record their terms as Events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_informer::{InformerConfig, SharedInformer};
+    /// use pintle_leaderelect::{Leadership, Shard, Sharded, ShardsConfig};
+    /// use pintle_meta::{ObjectMeta, resource};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// async fn work(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle_cluster::Error> {
+    ///     let mut shards = cluster.shards("kube-system", "website-controller", ShardsConfig::default())?;
+    ///     let work = async |shard: Shard, leadership: Leadership| {
+    ///         let source = Sharded { source: cluster.api(), shard };
+    ///         let informer: SharedInformer<DynamicPod> = SharedInformer::new(source, InformerConfig::default());
+    ///         informer.start(); // It caches the pods of this shard until the term ends.
+    ///         leadership.cancelled().await;
+    ///     };
+    ///     shards.run(stop, work).await;
+    ///     Ok(())
+    /// }
+    /// # #[derive(Clone, Debug, serde::Deserialize)]
+    /// # struct DynamicPod { metadata: ObjectMeta }
+    /// # resource!(DynamicPod, "v1", "Pod", "pods", Namespaced);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `config` breaks a rule, in which case the error names the first one, or `name` is not a valid label value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn shards(&self, namespace: &str, name: &str, mut config: ShardsConfig) -> Result<Shards<Api<Lease>>, Error> {
+        let leases = self.leases(namespace, config.electors.election.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        self.set_observers(&mut config.electors.election);
+        Shards::start(leases, &namespace, name, config).map_err(Error::Election)
+    }
+
+    /// Connects the election to this cluster's Event recorder and metrics provider.
+    fn set_observers(&self, config: &mut LeaderElectionConfig) {
+        config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
+        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
+    }
+
+    /// Returns a lock of this kind and key for a [`LeaderElector`] with the given renew deadline, as client-go's
+    /// `NewFromKubeconfig`. The lock has its own client, as an [`elector`](Self::elector) does. Electors of the lock also
+    /// record Events and metrics as such an elector does, unless their configuration sets others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lock, LockKind};
+    ///
+    /// /// `kind` may come from a flag: `--leader-elect-resource-lock=configmapsleases`.
+    /// fn elector(cluster: &Cluster, flag: &str) -> Result<LeaderElector<impl Lock>, Box<dyn std::error::Error>> {
+    ///     let config = LeaderElectionConfig::default();
+    ///     let kind: LockKind = flag.parse()?;
+    ///     let lock = cluster.lock(kind, "kube-system/website-controller", config.renew_deadline)?;
+    ///     Ok(LeaderElector::new(lock, config)?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The key is invalid.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn lock(
+        &self,
+        kind: LockKind,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        renew_deadline: Duration,
+    ) -> Result<ResourceLock<Api<DynamicObject>, Api<Lease>>, Error> {
+        let key = key.try_into().map_err(|error| Error::Lease(error.into()))?;
+        let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        let client = leases.client().clone();
+        // ConfigMaps and Endpoints have namespaces.
+        let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
+        let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
+        let events = Some(leader_events(self.recorder("leader-election")));
+        Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
+    }
+
+    /// Returns a candidate for the Lease with this key, for coordinated leader election. It must run together with an
+    /// [`elector`](Self::elector) that has the same `identity` and is [coordinated](LeaderElectionConfig::coordinated).
+    /// It has its own client.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, LeaseCandidateSpec};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// async fn contend(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle_cluster::Error> {
+    ///     let config = LeaderElectionConfig { coordinated: true, ..LeaderElectionConfig::default() };
+    ///     let spec = LeaseCandidateSpec::new("website-controller", env!("CARGO_PKG_VERSION"));
+    ///     let candidate = cluster.candidate("kube-system", &config.identity, spec)?;
+    ///     let mut elector = cluster.elector("kube-system/website-controller", config)?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    ///     tokio::join!(candidate.run(stop), elector.run(stop, work));
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No client can be built from the configuration.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn candidate(
+        &self,
+        namespace: &str,
+        identity: &str,
+        spec: LeaseCandidateSpec,
+    ) -> Result<Candidate<Api<LeaseCandidate>>, Error> {
+        let candidates: Api<LeaseCandidate> =
+            Api::namespaced(self.dedicated_client(Duration::from_secs(5))?, namespace);
+        let namespace = candidates.namespace().unwrap_or_default().to_owned();
+        Ok(Candidate::new(candidates, &namespace, identity, spec))
+    }
+
+    /// Returns a handle for the Leases of a namespace, for electors with this renew deadline.
+    fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
+        Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
+    }
+
+    /// Creates a client with its own connections, for requests that must not wait behind others.
+    fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
+        let mut config = self.inner.config.clone();
+        config.timeout = Some(timeout);
+        let Inner { metrics, transport, .. } = &*self.inner;
+        let client = RestClient::new(RestClientConfig {
+            metrics: metrics.clone(),
+            transport_layer: transport.clone(),
+            // After a timeout, the request drops its connection instead of waiting until it is found dead, so the next
+            // request starts on a fresh one.
+            drop_connection_on_cancel: true,
+            throttled: false,
+            ..config.into()
+        });
+        client.map_err(Error::Client)
+    }
+
+    /// Runs `work` while this process leads, for one term, as client-go's `RunOrDie`. Returns why the term ended and
+    /// what the work returned, or `None` if `stop` was cancelled before a term began.
+    ///
+    /// Unlike `RunOrDie`, it does not exit the process. A program that loses leadership should usually exit and be
+    /// restarted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_leaderelect::{EndReason, LeaderCallbacks, LeaderElectionConfig, Leadership};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let cluster = Cluster::embedded().await?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| {
+    ///         println!("{:?}", leadership.term()); // Work for the leader alone. It is dropped when the term ends.
+    ///     });
+    ///     let stop = CancellationToken::new();
+    ///     let ended = cluster.run_or_die("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
+    ///     assert_eq!(ended.unwrap().reason, EndReason::Completed);
+    ///     cluster.shutdown().await;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`elector`](Self::elector). Nothing has been sent then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work and ends the election at once, without releasing the lease.
+    pub async fn run_or_die<W, Fut>(
+        &self,
+        lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        config: LeaderElectionConfig,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W, Fut::Output>,
+    ) -> Result<Option<TermEnd<Fut::Output>>, Error>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+    {
+        Ok(self.elector(lease, config)?.run_once(stop, callbacks).await)
+    }
+}

@@ -1,0 +1,31 @@
+//! The connection to a cluster.
+//!
+//! ```no_run
+//! use pintle_cluster::Cluster;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = Cluster::infer()?;
+//! println!("connected to {}", cluster.config().server);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Main types
+//!
+//! - [`Cluster`]: makes clients, informers, recorders and electors, and shares connections and caches between them
+//! - [`ClusterConfig`]: the connection, the metrics provider and the transport
+
+mod cluster;
+mod config;
+mod error;
+#[cfg(feature = "apiserver")]
+mod plan;
+
+pub use cluster::Cluster;
+pub use config::ClusterConfig;
+pub use error::Error;
+
+// Runs the example of the README as a doc test.
+#[cfg(all(doctest, feature = "apiserver"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

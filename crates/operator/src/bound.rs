@@ -1,0 +1,122 @@
+//! A controller that is bound to a cluster: the reconciler that the engine calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pintle_cluster::Cluster;
+use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
+use pintle_events::EventRecorder;
+use pintle_meta::{ObjectKey, Resource, WriteOptions};
+use pintle_restreq::Api;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Context;
+use crate::applied::Applied;
+use crate::caches::{Cached, Caches};
+use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
+
+/// What all calls of one controller share.
+pub(crate) struct Shared<K: Resource> {
+    pub(crate) name: String,
+    pub(crate) field_manager: String,
+    pub(crate) cluster: Cluster,
+    pub(crate) caches: Caches,
+    pub(crate) recorder: EventRecorder,
+    /// The last applies, by the key of the reconciled object.
+    pub(crate) applied: Mutex<HashMap<ObjectKey, Arc<Mutex<Applied>>>>,
+    pub(crate) functions: Functions<K>,
+}
+
+/// The functions of the user.
+pub(crate) struct Functions<K: Resource> {
+    pub(crate) reconciler: Arc<dyn AnyReconciler<K>>,
+    pub(crate) finalizer: Option<String>,
+    pub(crate) cleanup: Option<CleanupFn<K>>,
+    pub(crate) gone: Option<GoneFn<K>>,
+}
+
+/// The engine's reconciler.
+pub(crate) struct Bound<K: Resource> {
+    pub(crate) shared: Arc<Shared<K>>,
+    pub(crate) objects: Cached<K>,
+}
+
+impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler for Bound<K> {
+    async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        let functions = &self.shared.functions;
+        let Some(object) = self.objects.get(&request.key) else {
+            return self.gone(request).await;
+        };
+        let applied = self.applied().entry(request.key.clone()).or_default().clone();
+        let context =
+            |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()), applied.clone());
+        if !object.metadata().is_terminating() {
+            let object = self.add_finalizer(object).await?;
+            let context = context(&object);
+            return functions.reconciler.reconcile(object, context).await;
+        }
+        let Some(finalizer) = self.present_finalizer(&*object) else { return Ok(Action::await_change()) };
+        let cleanup = match &functions.cleanup {
+            Some(cleanup) => cleanup(object.clone(), context(&object)),
+            None => functions.reconciler.cleanup(object.clone(), context(&object)),
+        };
+        match cleanup.await? {
+            Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
+            Cleanup::Done => {
+                if let Some(stored) = remove_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
+                    self.objects.objects.wrote(stored);
+                }
+                Ok(Action::await_change())
+            }
+        }
+    }
+}
+
+impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
+    /// Adds the finalizer before the first effect, if the controller has one. Returns the stored object.
+    async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
+        let Some(finalizer) = &self.shared.functions.finalizer else { return Ok(object) };
+        match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
+            None => Ok(object),
+            Some(stored) => {
+                let stored = Arc::new(stored);
+                self.objects.objects.wrote(stored.clone());
+                Ok(stored)
+            }
+        }
+    }
+
+    fn api(&self) -> Api<K> {
+        self.shared.cluster.api()
+    }
+}
+
+impl<K: Resource> Bound<K> {
+    async fn gone(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        let key = request.key.clone();
+        self.applied().remove(&key);
+        let context = Context::new(self.shared.clone(), request, None, Arc::default());
+        let functions = &self.shared.functions;
+        match &functions.gone {
+            Some(gone) => gone(key, context).await?,
+            None => functions.reconciler.gone(key, context).await?,
+        }
+        Ok(Action::await_change())
+    }
+
+    /// Returns the finalizer of this controller if the object has it.
+    fn present_finalizer(&self, object: &K) -> Option<&str> {
+        let name = self.shared.functions.finalizer.as_deref()?;
+        object.metadata().finalizers().iter().any(|present| present == name).then_some(name)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions { field_manager: self.shared.field_manager.clone(), ..WriteOptions::default() }
+    }
+
+    fn applied(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Mutex<Applied>>>> {
+        // No code under the lock can panic halfway, so the state is consistent.
+        self.shared.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

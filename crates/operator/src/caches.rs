@@ -1,0 +1,112 @@
+//! The caches of a controller, by type.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_cluster::Cluster;
+use pintle_controller::ReconcileError;
+use pintle_informer::{AddIndexError, InformerConfig, Overlay, OverlayConfig, SharedInformer};
+use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
+use pintle_restreq::Api;
+use serde::de::DeserializeOwned;
+
+/// The index of a child by the uids of its owners.
+const OWNERS: &str = "pintle-operator/owners";
+
+/// The caches of all kinds that a controller declared.
+pub(crate) struct Caches {
+    controller: String,
+    by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+}
+
+/// The cache of one kind. Reads include the writes of this controller.
+pub(crate) struct Cached<T: Object> {
+    pub(crate) informer: SharedInformer<T>,
+    pub(crate) objects: Overlay<T>,
+}
+
+impl<T: Object> Clone for Cached<T> {
+    fn clone(&self) -> Self {
+        Self { informer: self.informer.clone(), objects: self.objects.clone() }
+    }
+}
+
+/// Which objects of a kind a controller caches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// The namespace of namespaced kinds. `None` selects all namespaces.
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: LabelSelector,
+}
+
+impl Caches {
+    pub(crate) fn new(controller: &str) -> Self {
+        Self { controller: controller.into(), by_type: HashMap::new() }
+    }
+
+    /// Returns the cache of `T`. Starts the informer at the first call.
+    pub(crate) fn open<T: Resource + DeserializeOwned>(
+        &mut self,
+        cluster: &Cluster,
+        selection: &Selection,
+    ) -> Cached<T> {
+        if let Ok(cached) = self.get::<T>() {
+            return cached.clone();
+        }
+        let api = match &selection.namespace {
+            Some(namespace) if T::Scope::SCOPE == Scope::Namespaced => {
+                Api::dynamic(cluster.client().clone(), T::api_resource(), Some(namespace))
+                    .expect("a namespaced resource accepts a namespace")
+            }
+            _ => cluster.api::<T>(),
+        };
+        let mut config = InformerConfig::default();
+        config.reflector.label_selector = selection.labels.clone();
+        let informer = cluster.informer_with(api, config);
+        let objects = Overlay::new(informer.lister(), OverlayConfig::default());
+        let cached = Cached { informer, objects };
+        self.by_type.insert(TypeId::of::<T>(), Box::new(cached.clone()));
+        cached
+    }
+
+    /// Returns the cache of `T`, or an error that says how to declare it.
+    pub(crate) fn get<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
+        let cached = self.by_type.get(&TypeId::of::<T>()).and_then(|cached| cached.downcast_ref());
+        cached.ok_or_else(|| {
+            let name = type_name::<T>().rsplit("::").next().unwrap_or_default();
+            let controller = &self.controller;
+            ReconcileError::terminal(format!(
+                "controller {controller:?} does not cache {name}: add `.owns::<{name}>()` to the controller if it creates these objects, \
+                 or `.reads::<{name}>()` if it only reads them"
+            ))
+        })
+    }
+}
+
+impl<T: Object> Cached<T> {
+    /// Adds the index by owner. A second controller of this kind finds it there.
+    pub(crate) fn index_owners(&self) {
+        let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
+        match self.informer.add_index(OWNERS, owners) {
+            Ok(()) | Err(AddIndexError::Exists { .. }) => {}
+            Err(error) => tracing::error!(%error, "cannot index objects by owner"),
+        }
+    }
+
+    /// Returns the objects with an owner of this uid, or the index's error.
+    pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {
+        Ok(self.objects.by_index(OWNERS, uid)?)
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.objects.get(key)
+    }
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").field("controller", &self.controller).field("kinds", &self.by_type.len()).finish()
+    }
+}

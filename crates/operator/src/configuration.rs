@@ -1,0 +1,190 @@
+//! The JSON that a controller applies.
+
+use pintle_controller::ReconcileError;
+use pintle_meta::{ObjectKey, OwnerReference, Resource, ResourceScope, Scope};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The metadata that only the server writes.
+const SERVER_FIELDS: [&str; 7] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+];
+
+/// Returns the configuration for applying `child`, and its key. The namespace of the owner is the default. Without `owner`, the child gets
+/// no owner reference.
+pub(crate) fn of_child<T: Resource + Serialize>(
+    child: &T,
+    namespace: Option<&str>,
+    owner: Option<&OwnerReference>,
+) -> Result<(ObjectKey, Value), ReconcileError> {
+    let kind = T::KIND;
+    let mut configuration = match serde_json::to_value(child) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) => return Err(ReconcileError::terminal(format!("the type of {kind} does not serialize as an object"))),
+        Err(error) => return Err(ReconcileError::terminal(format!("cannot serialize {kind}: {error}"))),
+    };
+    remove_nulls(&mut configuration);
+    configuration.insert("apiVersion".into(), T::API_VERSION.into());
+    configuration.insert("kind".into(), kind.into());
+    let Some(Value::Object(metadata)) = configuration.get_mut("metadata") else {
+        return Err(ReconcileError::terminal(format!("{kind} to apply has no metadata")));
+    };
+    SERVER_FIELDS.iter().for_each(|field| _ = metadata.remove(*field));
+    let key = key_of::<T>(metadata, namespace)?;
+    if let Some(owner) = owner {
+        check_owner::<T>(&key, namespace, owner)?;
+        add_owner(metadata, owner)?;
+    }
+    Ok((key, Value::Object(configuration)))
+}
+
+/// Returns the configuration for applying the status of an object.
+pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -> Result<Value, ReconcileError> {
+    let encoded = serde_json::to_value(status);
+    let mut status = encoded
+        .map_err(|error| ReconcileError::terminal(format!("cannot serialize the status of {}: {error}", K::KIND)))?;
+    if let Value::Object(members) = &mut status {
+        remove_nulls(members);
+    }
+    let mut metadata = Map::from_iter([("name".to_owned(), key.name().into())]);
+    if let Some(namespace) = key.namespace() {
+        metadata.insert("namespace".into(), namespace.into());
+    }
+    Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
+}
+
+/// Removes members that are null. Most types write an absent field so, and an apply would own it.
+fn remove_nulls(members: &mut Map<String, Value>) {
+    members.retain(|_, value| !value.is_null());
+    members.values_mut().for_each(remove_nulls_below);
+}
+
+fn remove_nulls_below(value: &mut Value) {
+    match value {
+        Value::Object(members) => remove_nulls(members),
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls_below),
+        _ => {}
+    }
+}
+
+/// Returns the key, after adding the namespace if the metadata has none.
+fn key_of<T: Resource>(
+    metadata: &mut Map<String, Value>,
+    namespace: Option<&str>,
+) -> Result<ObjectKey, ReconcileError> {
+    let kind = T::KIND;
+    let text = |metadata: &Map<String, Value>, name: &str| {
+        metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        return Err(ReconcileError::terminal(format!("{kind} to apply has no name; set `metadata.name`")));
+    }
+    if T::Scope::SCOPE == Scope::Cluster {
+        metadata.remove("namespace");
+        return Ok(ObjectKey::cluster(&name));
+    }
+    let mut own = text(metadata, "namespace");
+    if own.is_empty() {
+        let default = namespace.ok_or_else(|| {
+            let why = "it has no namespace, and its owner is cluster-scoped; set `metadata.namespace`";
+            ReconcileError::terminal(format!("cannot apply {kind} {name:?}: {why}"))
+        })?;
+        own = default.to_owned();
+        metadata.insert("namespace".into(), default.into());
+    }
+    Ok(ObjectKey::new(&own, &name))
+}
+
+/// A namespaced owner can only own objects of its namespace. The garbage collector deletes other dependents.
+fn check_owner<T: Resource>(
+    key: &ObjectKey,
+    namespace: Option<&str>,
+    owner: &OwnerReference,
+) -> Result<(), ReconcileError> {
+    if namespace.is_none() || key.namespace() == namespace {
+        return Ok(());
+    }
+    let (owner, child) = (format!("{} {:?}", owner.kind, owner.name), format!("{} {key:?}", T::KIND));
+    let why = "an owner must be cluster-scoped or in the namespace of the child";
+    Err(ReconcileError::terminal(format!("{owner} cannot own {child}: {why}; use `apply_unowned` and a finalizer")))
+}
+
+fn add_owner(metadata: &mut Map<String, Value>, owner: &OwnerReference) -> Result<(), ReconcileError> {
+    let encoded = serde_json::to_value(owner).map_err(ReconcileError::terminal)?;
+    let owners = metadata.entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(owners) = owners
+        && !owners.iter().any(|present| present["uid"] == owner.uid)
+    {
+        owners.push(encoded);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::ObjectMeta;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize)]
+    struct ConfigMap {
+        metadata: ObjectMeta,
+        data: Option<Value>,
+    }
+    pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    #[derive(Serialize)]
+    struct Namespace {
+        metadata: ObjectMeta,
+    }
+    pintle_meta::resource!(Namespace, "v1", "Namespace", "namespaces", Cluster);
+
+    fn owner() -> OwnerReference {
+        OwnerReference { kind: "Website".into(), name: "blog".into(), uid: "u".into(), ..OwnerReference::default() }
+    }
+
+    fn map(namespace: &str, name: &str) -> ConfigMap {
+        let metadata =
+            ObjectMeta { uid: "old".into(), resource_version: "7".into(), ..ObjectMeta::new(namespace, name) };
+        ConfigMap { metadata, data: None }
+    }
+
+    #[test]
+    fn child_gets_kind_namespace_and_owner() {
+        let (key, configuration) = of_child(&map("", "web"), Some("team-a"), Some(&owner())).unwrap();
+        assert_eq!(key, ObjectKey::new("team-a", "web"));
+        let owner = json!({"apiVersion": "", "kind": "Website", "name": "blog", "uid": "u"});
+        let metadata = json!({"name": "web", "namespace": "team-a", "ownerReferences": [owner]});
+        assert_eq!(configuration, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    }
+
+    #[test]
+    fn nulls_are_removed_at_every_depth() {
+        let child = ConfigMap { data: Some(json!({"a": null, "b": [{"c": null, "d": 1}]})), ..map("ns", "web") };
+        let (_, configuration) = of_child(&child, None, None).unwrap();
+        assert_eq!(configuration["data"], json!({"b": [{"d": 1}]}));
+    }
+
+    #[test]
+    fn impossible_children_are_terminal_errors() {
+        let namespace = Namespace { metadata: ObjectMeta::new("", "team-b") };
+        for (error, expected) in [
+            (of_child(&map("", ""), Some("ns"), None).unwrap_err(), "has no name"),
+            (of_child(&map("", "web"), None, None).unwrap_err(), "its owner is cluster-scoped"),
+            (of_child(&map("other", "web"), Some("ns"), Some(&owner())).unwrap_err(), "use `apply_unowned`"),
+            (of_child(&namespace, Some("ns"), Some(&owner())).unwrap_err(), "use `apply_unowned`"),
+        ] {
+            assert!(error.is_terminal() && error.to_string().contains(expected), "{error}");
+        }
+        assert!(of_child(&namespace, Some("ns"), None).is_ok());
+        assert!(of_child(&map("any", "web"), None, Some(&owner())).is_ok(), "a cluster-scoped owner");
+    }
+}

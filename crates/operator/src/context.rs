@@ -1,0 +1,143 @@
+//! The context of a reconciliation.
+
+mod conditions;
+mod reads;
+mod writes;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pintle_cluster::Cluster;
+use pintle_controller::ReconcileRequest;
+use pintle_events::{EventRecorder, EventType, ObjectReference};
+use pintle_leaderelect::Leadership;
+use pintle_meta::{ObjectKey, OwnerReference, Resource};
+
+use crate::applied::Applied;
+use crate::bound::Shared;
+
+/// Everything that a reconciliation of an object of type `K` needs: cached reads, writes, conditions and Events.
+///
+/// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
+///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). They include the writes of this controller at once. Another
+///   kind is a terminal error that says what to add.
+/// - **Writes** are sent only while this replica leads. A write in flight is dropped when the term ends, also in another task.
+/// - **Applies** send no request if nothing would change.
+///
+/// Clones are handles to the same context.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_meta::{Conditions, ObjectMeta};
+/// use pintle_operator::{Action, Context, Result};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// #[derive(Serialize)]
+/// struct Status {
+///     conditions: Conditions,
+/// }
+///
+/// async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+///     cx.apply(ConfigMap { metadata: ObjectMeta::new("", &site.metadata.name) }).await?;
+///     cx.apply_status(Status { conditions: cx.ready("Published") }).await?;
+///     Ok(Action::await_change())
+/// }
+/// ```
+pub struct Context<K: Resource> {
+    shared: Arc<Shared<K>>,
+    call: Arc<Call<K>>,
+}
+
+/// One call of the reconciler.
+struct Call<K> {
+    request: ReconcileRequest,
+    /// The reconciled object. `None` if it no longer exists.
+    object: Option<Arc<K>>,
+    applied: Arc<Mutex<Applied>>,
+}
+
+impl<K: Resource> Clone for Context<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), call: self.call.clone() }
+    }
+}
+
+impl<K: Resource> Context<K> {
+    pub(crate) fn new(
+        shared: Arc<Shared<K>>,
+        request: ReconcileRequest,
+        object: Option<Arc<K>>,
+        applied: Arc<Mutex<Applied>>,
+    ) -> Self {
+        Self { shared, call: Arc::new(Call { request, object, applied }) }
+    }
+
+    /// Returns the key of the reconciled object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.call.request.key
+    }
+
+    /// Returns the number of consecutive failures of this key.
+    pub fn failures(&self) -> u32 {
+        self.call.request.failures
+    }
+
+    /// Returns the leadership term of this call, or `None` without leader election.
+    pub fn leadership(&self) -> Option<&Leadership> {
+        self.call.request.leadership.as_ref()
+    }
+
+    /// Returns the cluster of the reconciled object. Requests that are sent through it directly are not bound to the leadership term.
+    pub fn cluster(&self) -> &Cluster {
+        &self.shared.cluster
+    }
+
+    /// Returns the field manager of the writes.
+    pub fn field_manager(&self) -> &str {
+        &self.shared.field_manager
+    }
+
+    /// Returns a controller reference to the reconciled object, or `None` if the object no longer exists. [`apply`](Self::apply) and
+    /// [`create`](Self::create) add it to each child.
+    pub fn owner_reference(&self) -> Option<OwnerReference> {
+        self.call.object.as_deref().map(OwnerReference::controller_of)
+    }
+
+    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a sentence for people.
+    pub fn event(&self, event_type: EventType, reason: &str, message: impl Into<String>) {
+        if let Some(object) = self.call.object.as_deref() {
+            self.recorder().event(ObjectReference::from(object), event_type, reason, message);
+        }
+    }
+
+    /// Returns the recorder, for Events about other objects or with more fields.
+    pub fn recorder(&self) -> &EventRecorder {
+        &self.shared.recorder
+    }
+
+    fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
+        // No code under the lock can panic halfway, so the state is consistent.
+        with(&mut self.call.applied.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<K: Resource> fmt::Debug for Context<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("controller", &self.shared.name).field("request", &self.call.request).finish()
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads.
+
+use std::sync::Arc;
+
+use pintle_meta::{ApiError, LabelSelector, ObjectKey, Resource};
+use serde::de::DeserializeOwned;
+
+use super::Context;
+use crate::Result;
+
+impl<K: Resource> Context<K> {
+    /// Returns the object of type `T` with this name from the cache. A namespaced object is searched in the namespace of the reconciled
+    /// object. For another namespace, use [`get_by_key`](Self::get_by_key).
+    ///
+    /// # Errors
+    ///
+    /// A terminal error if the controller does not cache `T`.
+    pub fn get<T: Resource>(&self, name: &str) -> Result<Option<Arc<T>>> {
+        self.get_by_key(&self.key_of::<T>(name))
+    }
+
+    /// Returns the object of type `T` with this key from the cache.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`get`](Self::get).
+    pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
+        Ok(self.shared.caches.get::<T>()?.get(key))
+    }
+
+    /// Returns the cached objects of type `T` that match the selector, in no particular order. Namespaced objects are those in the
+    /// namespace of the reconciled object, or in all namespaces if that object is cluster-scoped.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`get`](Self::get).
+    pub fn list<T: Resource>(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>> {
+        let objects = &self.shared.caches.get::<T>()?.objects;
+        let namespace = self.namespace_of::<T>();
+        let matches = |object: &Arc<T>| selector.matches(object.metadata().labels());
+        Ok(match namespace {
+            Some(namespace) => objects.namespace(namespace).into_iter().filter(matches).collect(),
+            None => objects.select(selector),
+        })
+    }
+
+    /// Returns the cached objects of type `T` that have the reconciled object as an owner, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`get`](Self::get).
+    pub fn owned<T: Resource>(&self) -> Result<Vec<Arc<T>>> {
+        let cached = self.shared.caches.get::<T>()?;
+        match &self.call.object {
+            Some(owner) => cached.owned_by(owner.uid()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns `None` if it does
+    /// not exist. Use it for rare reads of kinds that are not worth a cache.
+    ///
+    /// # Errors
+    ///
+    /// The error of the request.
+    pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        match self.cluster().api::<T>().get(self.key_of::<T>(name)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if ApiError::is_not_found(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the namespace in which names of `T` are looked up.
+    pub(super) fn namespace_of<T: Resource>(&self) -> Option<&str> {
+        use pintle_meta::{ResourceScope, Scope};
+        self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
+    }
+
+    pub(super) fn key_of<T: Resource>(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.namespace_of::<T>().unwrap_or_default(), name)
+    }
+}

@@ -1,0 +1,205 @@
+//! Writes.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use pintle_controller::ReconcileError;
+use pintle_meta::{ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Context;
+use crate::applied::Target;
+use crate::{Result, configuration};
+
+impl<K: Resource> Context<K> {
+    /// Applies a child of the reconciled object with server-side apply, and returns the stored object. The child is created if it does
+    /// not exist. It gets the namespace of its owner unless it has one, and a controller reference.
+    ///
+    /// The controller owns all fields of `child`. It gives up the fields that it applied before and that `child` lacks. Fields that are
+    /// `null` count as absent. No request is sent if `child` equals the last apply of this process and the cached object still has all its
+    /// fields. So after a restart each child is applied once.
+    ///
+    /// # Errors
+    ///
+    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no name, or if the object cannot own
+    ///   it: a namespaced object can own only objects of its namespace. See [`apply_unowned`](Self::apply_unowned).
+    /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the term has ended.
+    /// - The error of the request.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the server may or may not have executed the write. Applying again is safe.
+    pub async fn apply<T>(&self, child: T) -> Result<Arc<T>>
+    where
+        T: Resource + Serialize + DeserializeOwned,
+    {
+        let owner = self.owner()?;
+        self.apply_child(&child, Some(&owner)).await
+    }
+
+    /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete it with the reconciled
+    /// object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`apply`](Self::apply).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`apply`](Self::apply).
+    pub async fn apply_unowned<T>(&self, object: T) -> Result<Arc<T>>
+    where
+        T: Resource + Serialize + DeserializeOwned,
+    {
+        self.apply_child(&object, None).await
+    }
+
+    async fn apply_child<T>(&self, child: &T, owner: Option<&OwnerReference>) -> Result<Arc<T>>
+    where
+        T: Resource + Serialize + DeserializeOwned,
+    {
+        let cached = self.shared.caches.get::<T>()?;
+        let (key, configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
+        let target = (TypeId::of::<T>(), key, false);
+        if let Some(live) = cached.get(&target.1)
+            && self.is_current(&target, &configuration, &*live)
+        {
+            return Ok(live);
+        }
+        let api = self.cluster().api::<T>();
+        let patch = Patch::Apply(configuration);
+        let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
+        let stored = Arc::new(stored);
+        cached.objects.wrote(stored.clone());
+        self.applied(|applied| applied.remember(target, patch.body(), &*stored));
+        Ok(stored)
+    }
+
+    /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
+    /// [`apply`](Self::apply).
+    ///
+    /// Use [`ready`](Self::ready), [`not_ready`](Self::not_ready) or [`conditions`](Self::conditions) for the conditions: they keep the
+    /// transition times.
+    ///
+    /// # Errors
+    ///
+    /// The object no longer exists, the term has ended, or the request fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`apply`](Self::apply).
+    pub async fn apply_status(&self, status: impl Serialize) -> Result<Arc<K>>
+    where
+        K: Serialize + DeserializeOwned,
+    {
+        let configuration = configuration::of_status::<K>(self.key(), &status)?;
+        let target = (TypeId::of::<K>(), self.key().clone(), true);
+        let cached = self.shared.caches.get::<K>()?;
+        let Some(live) = cached.get(&target.1) else { return Err(self.gone()) };
+        if self.is_current(&target, &configuration, &*live) {
+            return Ok(live);
+        }
+        let api = self.cluster().api::<K>();
+        let mut patch = Patch::Apply(configuration);
+        if let Patch::Apply(body) = &mut patch {
+            // Without the uid, a recreated object would get this status.
+            body["metadata"]["uid"] = live.uid().into();
+        }
+        let stored = self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await?;
+        let stored = Arc::new(stored);
+        cached.objects.wrote(stored.clone());
+        if let Patch::Apply(body) = &mut patch
+            && let Some(metadata) = body["metadata"].as_object_mut()
+        {
+            metadata.remove("uid");
+        }
+        self.applied(|applied| applied.remember(target, patch.body(), &*stored));
+        Ok(stored)
+    }
+
+    /// Creates a child of the reconciled object, and returns the stored object. The child gets the namespace of its owner unless it has
+    /// one, and a controller reference. Prefer [`apply`](Self::apply), which may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`apply`](Self::apply), and `AlreadyExists`.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the server may or may not have created the object.
+    pub async fn create<T>(&self, child: T) -> Result<Arc<T>>
+    where
+        T: Resource + Serialize + DeserializeOwned,
+    {
+        let cached = self.shared.caches.get::<T>()?;
+        let owner = self.owner()?;
+        let (_, configuration) = configuration::of_child(&child, self.key().namespace(), Some(&owner))?;
+        let child = serde_json::from_value(configuration).map_err(ReconcileError::terminal)?;
+        let stored: T = self.within_term(self.cluster().api::<T>().create(&child, &self.write_options())).await?;
+        let stored = Arc::new(stored);
+        cached.objects.wrote(stored.clone());
+        Ok(stored)
+    }
+
+    /// Deletes an object that was read before. Succeeds if that object no longer exists, also if another object has its name now.
+    ///
+    /// # Errors
+    ///
+    /// The term has ended, or the request fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the server may or may not have executed the deletion. Deleting again is safe.
+    pub async fn delete<T>(&self, object: &T) -> Result<()>
+    where
+        T: Resource + DeserializeOwned,
+    {
+        let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
+        let options = DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
+        match self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_current<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> bool {
+        self.applied(|applied| {
+            applied.is_current(target, configuration, live, || match serde_json::to_value(live) {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot serialize a cached object to compare it; applying instead");
+                    None
+                }
+            })
+        })
+    }
+
+    /// Runs a write only within the leadership term.
+    async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
+        match self.leadership() {
+            None => Ok(write.await?),
+            Some(leadership) => Ok(leadership.run(write).await??),
+        }
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions::apply(self.field_manager())
+    }
+
+    fn owner(&self) -> Result<OwnerReference> {
+        self.owner_reference().ok_or_else(|| self.gone())
+    }
+
+    fn gone(&self) -> ReconcileError {
+        let key: &ObjectKey = self.key();
+        ReconcileError::new(format!("{} {key:?} no longer exists", K::KIND))
+    }
+}
+
+/// Returns whether the object to delete is gone: its name is free, or belongs to an object with another uid.
+fn is_gone(error: &ReconcileError) -> bool {
+    error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
+}

@@ -1,0 +1,296 @@
+//! Controllers as values, without a cluster.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use pintle_cluster::Cluster;
+use pintle_controller::predicate::{DesiredStateChanged, Predicate};
+use pintle_controller::{Builder as EngineBuilder, Cleanup, Controller as Engine, ControllerConfig};
+use pintle_controller::{EnqueueMapped, Kind, Source};
+use pintle_meta::{LabelSelector, ObjectKey, Resource};
+use pintle_metrics::Provider;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bound::{Bound, Functions, Shared};
+use crate::caches::{Caches, Selection};
+use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
+use crate::{Context, Result};
+
+/// A controller for objects of type `K`. It is a value without a cluster: a [`Manager`](crate::Manager) runs it.
+///
+/// [`Controller::new`] starts a [`ControllerBuilder`], and [`reconcile`](ControllerBuilder::reconcile) finishes it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_meta::ObjectMeta;
+/// use pintle_operator::{Action, Cleanup, Context, Controller, Result};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+///     cx.apply(ConfigMap { metadata: ObjectMeta::new("", &site.metadata.name) }).await?;
+///     Ok(Action::await_change())
+/// }
+///
+/// async fn retire(_site: Arc<Website>, _cx: Context<Website>) -> Result<Cleanup> {
+///     Ok(Cleanup::Done)
+/// }
+///
+/// let controller = Controller::<Website>::new()
+///     .owns::<ConfigMap>()
+///     .cleanup("example.com/dns", retire)
+///     .concurrency(4)
+///     .reconcile(publish);
+/// assert_eq!(controller.name(), "website");
+/// ```
+#[must_use = "a controller does nothing until a manager runs it"]
+pub struct Controller<K: Resource> {
+    builder: ControllerBuilder<K>,
+    functions: Functions<K>,
+}
+
+/// Builds a [`Controller`].
+#[must_use = "a builder does nothing until `reconcile` finishes it"]
+pub struct ControllerBuilder<K: Resource> {
+    name: String,
+    field_manager: Option<String>,
+    selection: Selection,
+    filter: Filter<K>,
+    config: ControllerConfig,
+    /// The other kinds and sources, each as a step of [`Controller::bind`].
+    steps: Vec<Step>,
+    finalizer: Option<String>,
+    cleanup: Option<CleanupFn<K>>,
+    gone: Option<GoneFn<K>>,
+}
+
+type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
+type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
+
+/// The parts that a step of a builder needs.
+struct Binding<'a> {
+    cluster: &'a Cluster,
+    selection: Selection,
+    caches: &'a mut Caches,
+}
+
+impl<K: Resource> Controller<K> {
+    /// Starts to build a controller. Its name is the kind in lower case.
+    #[expect(clippy::new_ret_no_self, reason = "a controller without a reconciler does not exist")]
+    pub fn new() -> ControllerBuilder<K> {
+        ControllerBuilder {
+            name: K::KIND.to_lowercase(),
+            field_manager: None,
+            selection: Selection::default(),
+            filter: Box::new(|kind| kind.when(DesiredStateChanged)),
+            config: ControllerConfig::default(),
+            steps: Vec::new(),
+            finalizer: None,
+            cleanup: None,
+            gone: None,
+        }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.builder.name
+    }
+}
+
+impl<K: Resource> ControllerBuilder<K> {
+    /// Sets the name in logs and metrics. Two controllers of one manager must have different names.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the field manager of the writes. The default is the name of the manager. Two controllers of one manager that apply fields of
+    /// the same object need different field managers, because an apply gives up the fields that it lacks.
+    pub fn field_manager(mut self, name: impl Into<String>) -> Self {
+        self.field_manager = Some(name.into());
+        self
+    }
+
+    /// Caches only objects in this namespace. This includes the objects of other kinds, except cluster-scoped ones. The default is all
+    /// namespaces.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.selection.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Reconciles only objects whose labels match. The other kinds are not restricted.
+    pub fn labels(mut self, selector: LabelSelector) -> Self {
+        self.selection.labels = selector;
+        self
+    }
+
+    /// Reconciles an object on events that `predicate` passes. The default is [`DesiredStateChanged`]: generation, labels, annotations,
+    /// finalizers and the deletion, but not the status.
+    pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
+        self.filter = Box::new(|kind| kind.when(predicate));
+        self
+    }
+
+    /// Sets how many objects are reconciled concurrently. The default is 1.
+    pub fn concurrency(mut self, limit: usize) -> Self {
+        self.config.max_concurrent_reconciles = limit;
+        self
+    }
+
+    /// Sets the configuration of the engine: timeouts, the queue, the concurrency. The manager's metrics provider applies unless the
+    /// configuration has one.
+    pub fn config(mut self, config: ControllerConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Caches the objects of type `T`, and reconciles the controller owner of each that changes. Needed to [`apply`](Context::apply) or
+    /// [`create`](Context::create) such objects.
+    pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
+        self.steps.push(Box::new(|engine, binding| {
+            let children = binding.caches.open::<T>(binding.cluster, &binding.others());
+            children.index_owners();
+            engine.owns(&children.informer)
+        }));
+        self
+    }
+
+    /// Caches the objects of type `T`, and reconciles the keys that `map` returns for each that changes. For an update, `map` is called
+    /// with the old and the new state.
+    pub fn watches<T, Keys>(mut self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
+    where
+        T: Resource + DeserializeOwned,
+        Keys: IntoIterator<Item = ObjectKey>,
+    {
+        self.steps.push(Box::new(|engine, binding| {
+            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            engine.watches(&others.informer, EnqueueMapped::new(map))
+        }));
+        self
+    }
+
+    /// Caches the objects of type `T` for reads. Their changes reconcile nothing.
+    pub fn reads<T: Resource + DeserializeOwned>(mut self) -> Self {
+        self.steps.push(Box::new(|engine, binding| {
+            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            // Nothing is reconciled before this cache has synced.
+            engine.watches(&others.informer, EnqueueMapped::new(|_: &T| None::<ObjectKey>))
+        }));
+        self
+    }
+
+    /// Reconciles the keys of another source, such as a [`Trigger`](pintle_controller::Trigger).
+    pub fn source(mut self, source: impl Source) -> Self {
+        self.steps.push(Box::new(|engine, _| engine.source(source)));
+        self
+    }
+
+    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before it is deleted.
+    pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
+        self.finalizer = Some(finalizer.into());
+        self
+    }
+
+    /// Adds the finalizer to each object before its first reconciliation, and calls `cleanup` before it is deleted, until it returns
+    /// [`Cleanup::Done`]. `cleanup` must be idempotent.
+    pub fn cleanup<Fut>(
+        self,
+        finalizer: impl Into<String>,
+        cleanup: impl Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
+    ) -> Self
+    where
+        Fut: Future<Output = Result<Cleanup>> + Send + 'static,
+    {
+        let cleanup: CleanupFn<K> = Box::new(move |object, cx| Box::pin(cleanup(object, cx)));
+        Self { cleanup: Some(cleanup), ..self.finalizer(finalizer) }
+    }
+
+    /// Calls `gone` after an object no longer exists, as [`Reconciler::gone`].
+    pub fn gone<Fut>(self, gone: impl Fn(ObjectKey, Context<K>) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        Self { gone: Some(Box::new(move |key, cx| Box::pin(gone(key, cx)))), ..self }
+    }
+
+    /// Finishes the controller with an `async fn(Arc<K>, Context<K>) -> Result<Action>`, or with a type that implements [`Reconciler`].
+    pub fn reconcile(mut self, reconciler: impl Reconciler<K>) -> Controller<K> {
+        let functions = Functions {
+            reconciler: Arc::new(reconciler),
+            finalizer: self.finalizer.take(),
+            cleanup: self.cleanup.take(),
+            gone: self.gone.take(),
+        };
+        Controller { builder: self, functions }
+    }
+}
+
+/// The settings of the manager for its controllers.
+pub(crate) struct Surroundings {
+    pub(crate) cluster: Cluster,
+    /// The name of the manager.
+    pub(crate) name: String,
+    pub(crate) metrics: Arc<dyn Provider>,
+}
+
+impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
+    /// Connects the controller to a cluster. Its informers start.
+    pub(crate) fn bind(self, surroundings: &Surroundings) -> Engine {
+        let Self { builder, functions } = self;
+        let ControllerBuilder { name, field_manager, selection, filter, mut config, steps, .. } = builder;
+        let cluster = &surroundings.cluster;
+        let mut caches = Caches::new(&name);
+        let objects = caches.open::<K>(cluster, &selection);
+        config.metrics = config.metrics.or_else(|| Some(surroundings.metrics.clone()));
+        let mut engine = Engine::of(filter(Kind::of(&objects.informer))).name(&name).config(config);
+        for step in steps {
+            let mut binding = Binding { cluster, selection: selection.clone(), caches: &mut caches };
+            engine = step(engine, &mut binding);
+        }
+        let shared = Shared {
+            recorder: cluster.recorder(&surroundings.name),
+            field_manager: field_manager.unwrap_or_else(|| surroundings.name.clone()),
+            cluster: cluster.clone(),
+            name,
+            caches,
+            applied: Default::default(),
+            functions,
+        };
+        engine.reconciler(Bound { shared: Arc::new(shared), objects })
+    }
+}
+
+impl Binding<'_> {
+    /// Returns the selection for kinds other than the reconciled one.
+    fn others(&self) -> Selection {
+        Selection { namespace: self.selection.namespace.clone(), ..Selection::default() }
+    }
+}
+
+impl<K: Resource> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("name", &self.builder.name).field("kind", &K::KIND).finish_non_exhaustive()
+    }
+}
+
+impl<K: Resource> fmt::Debug for ControllerBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerBuilder").field("name", &self.name).field("kind", &K::KIND).finish_non_exhaustive()
+    }
+}

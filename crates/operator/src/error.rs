@@ -1,0 +1,47 @@
+//! The errors of a manager.
+
+use std::net::SocketAddr;
+
+use pintle_meta::ApiError;
+use thiserror::Error;
+
+/// The error of a [`Manager`](crate::Manager).
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// The cluster cannot be used, or the configuration of the leader election is invalid.
+    #[error(transparent)]
+    Cluster(#[from] pintle_cluster::Error),
+    /// A CustomResourceDefinition cannot be installed.
+    #[error("cannot install the CustomResourceDefinition {name:?}: {cause}")]
+    Install {
+        /// The name of the definition.
+        name: String,
+        /// The error of the last request.
+        cause: Box<ApiError>,
+    },
+    /// The server did not serve a custom resource in time.
+    #[error("the CustomResourceDefinition {name:?} is not established after {seconds} s: {reason}")]
+    NotEstablished {
+        /// The name of the definition.
+        name: String,
+        /// How long the manager waited.
+        seconds: u64,
+        /// The conditions of the definition that are false, with their messages.
+        reason: String,
+    },
+    /// The address for probes and metrics cannot be used.
+    #[error("cannot listen on {address} for probes and metrics: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        cause: std::io::Error,
+    },
+    /// A controller, a service, the election or the stop failed.
+    #[error(transparent)]
+    Manager(#[from] pintle_controller::ManagerError),
+    /// The handlers for signals cannot be installed.
+    #[error("cannot listen for signals: {0}")]
+    Signal(std::io::Error),
+}

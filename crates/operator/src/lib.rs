@@ -1,0 +1,73 @@
+//! Operators: a manager, controllers with a context, and what a pod needs around them.
+//!
+//! This crate is the layer that users touch. [`pintle_controller`] is the engine below it. The README has a complete operator; this is a
+//! small one:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use pintle_meta::ObjectMeta;
+//! use pintle_operator::{Action, Context, Controller, Manager, Result};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Deserialize, Serialize)]
+//! struct ConfigMap {
+//!     metadata: ObjectMeta,
+//! }
+//! pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+//!
+//! async fn audit(map: Arc<ConfigMap>, _cx: Context<ConfigMap>) -> Result<Action> {
+//!     println!("{} exists", map.metadata.name);
+//!     Ok(Action::await_change())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let controller = Controller::<ConfigMap>::new().reconcile(audit);
+//!     Manager::infer("auditor")?.controller(controller).run_until_signal().await
+//! }
+//! ```
+//!
+//! # Main types
+//!
+//! - A [`Controller`] reconciles objects of one kind. It is a value without a cluster.
+//! - A [`Context`] gives a reconciliation its cached reads, its writes, conditions and Events.
+//! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader election. It serves
+//!   health, readiness and metrics, and stops on a signal.
+//!
+//! # Guarantees
+//!
+//! - [`Context::apply`] sends no request if the configuration equals the last apply of this process and the cached object still has its
+//!   fields.
+//! - Reads through the context include the writes of the same controller, before the watch delivers them.
+//! - A write through the context is sent only while this replica leads, and is dropped when the term ends.
+//! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
+//! - A stop takes at most the [shutdown timeout](Manager::shutdown_timeout). The error of the manager then names the unfinished keys.
+
+mod applied;
+mod bound;
+mod caches;
+mod configuration;
+mod context;
+mod controller;
+mod error;
+mod install;
+mod manager;
+mod reconciler;
+mod serve;
+mod signal;
+
+pub use context::Context;
+pub use controller::{Controller, ControllerBuilder};
+pub use error::OperatorError;
+pub use manager::Manager;
+pub use pintle_controller::{Action, Cleanup, ReconcileError};
+pub use reconciler::Reconciler;
+
+/// The result of a reconciliation, and of a program's `main`. `?` converts every error.
+pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
+
+// Runs the example of the README as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

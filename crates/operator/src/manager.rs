@@ -1,0 +1,278 @@
+//! The manager of an operator.
+
+mod run;
+
+use std::error::Error;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_cluster::{Cluster, ClusterConfig};
+use pintle_controller::{Controller as Engine, ManagerConfig};
+use pintle_crd::{CustomResource, CustomResourceDefinition};
+use pintle_leaderelect::LeaderElectionConfig;
+use pintle_meta::Resource;
+use pintle_metrics::InMemoryProvider;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::Surroundings;
+use crate::serve::Check;
+use crate::{Controller, OperatorError, Result, signal};
+
+/// Runs the controllers of an operator, with everything that its pod needs.
+///
+/// The manager has one name, such as `website-controller`. It is the name of the Lease, the field manager, the user agent and the source of
+/// Events.
+///
+/// [`run`](Self::run) works in this order:
+///
+/// 1. It serves probes and metrics, so that the pod shows why it is not ready.
+/// 2. It installs the CustomResourceDefinitions, and waits until the API server serves them.
+/// 3. It fills the caches, also on a standby.
+/// 4. It runs the controllers while this replica leads, or at once without a leader election.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_cluster::Cluster;
+/// use pintle_meta::{ObjectMeta, WriteOptions};
+/// use pintle_operator::{Action, Context, Controller, Manager, Result};
+/// use serde::{Deserialize, Serialize};
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// #[tokio::main]
+/// async fn main() -> Result<()> {
+///     let cluster = Cluster::embedded().await?; // or `Manager::infer("auditor")?`
+///     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+///     cluster.api().create(&map, &WriteOptions::default()).await?;
+///
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let audit = move |map: Arc<ConfigMap>, _: Context<ConfigMap>| {
+///         println!("{} exists", map.metadata.name);
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     };
+///     Manager::new("auditor", cluster).controller(Controller::new().reconcile(audit)).run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
+#[must_use = "a manager does nothing until it runs"]
+pub struct Manager {
+    name: String,
+    cluster: Cluster,
+    /// Whether the end of the run shuts the cluster down.
+    owns_cluster: bool,
+    metrics: InMemoryProvider,
+    election: Option<LeaderElectionConfig>,
+    address: Option<SocketAddr>,
+    definitions: Vec<CustomResourceDefinition>,
+    controllers: Vec<Bind>,
+    services: Vec<(String, Service)>,
+    live_checks: Vec<(String, Check)>,
+    ready_checks: Vec<(String, Check)>,
+    config: ManagerConfig,
+}
+
+type Bind = Box<dyn FnOnce(&Surroundings) -> Engine + Send>;
+type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
+type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
+
+impl Manager {
+    /// Creates a manager for the cluster that the environment names: the kubeconfig, or else the service account of the pod. It reads
+    /// files, but sends no request yet.
+    ///
+    /// # Errors
+    ///
+    /// No configuration names a cluster, or it is invalid.
+    pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
+        Self::connect(name, ClusterConfig::default())
+    }
+
+    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the manager's own is used.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Cluster::connect`].
+    pub fn connect(name: impl Into<String>, config: impl Into<ClusterConfig>) -> Result<Self, OperatorError> {
+        let name = name.into();
+        let metrics = InMemoryProvider::new();
+        let mut config = config.into();
+        let mut client = match config.client {
+            Some(client) => client,
+            None => Cluster::infer()?.config().clone(),
+        };
+        client.user_agent.get_or_insert_with(|| name.clone());
+        config.client = Some(client);
+        config.metrics = config.metrics.or_else(|| Some(Arc::new(metrics.clone())));
+        Ok(Self { owns_cluster: true, ..Self::with(name, Cluster::connect(config)?, metrics) })
+    }
+
+    /// Creates a manager for a cluster that is already connected, for example an embedded one. The caller shuts the cluster down. The
+    /// metrics of its client and its informers go to the provider of the cluster.
+    pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
+        Self::with(name.into(), cluster, InMemoryProvider::new())
+    }
+
+    fn with(name: String, cluster: Cluster, metrics: InMemoryProvider) -> Self {
+        Self {
+            name,
+            cluster,
+            owns_cluster: false,
+            metrics,
+            election: None,
+            address: None,
+            definitions: Vec::new(),
+            controllers: Vec::new(),
+            services: Vec::new(),
+            live_checks: Vec::new(),
+            ready_checks: Vec::new(),
+            config: ManagerConfig::default(),
+        }
+    }
+
+    /// Returns the cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Returns the metrics of this manager, for tests and for other exporters.
+    pub fn metrics(&self) -> &InMemoryProvider {
+        &self.metrics
+    }
+
+    /// Runs the controllers only on the leader. The Lease has the name of the manager, in the namespace of the configuration, which is the
+    /// namespace of the pod. It has client-go's timing: 15 s, 10 s and 2 s.
+    pub fn leader_election(self) -> Self {
+        self.leader_election_with(LeaderElectionConfig::default())
+    }
+
+    /// Runs the controllers only on the leader, with this configuration of the election. See [`leader_election`](Self::leader_election).
+    pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
+        self.election = Some(config);
+        self
+    }
+
+    /// Serves probes and metrics over HTTP on this address.
+    ///
+    /// | path | response |
+    /// |---|---|
+    /// | `/healthz`, `/livez` | 200, or 500 if this replica leads and hangs, or a [check](Self::liveness) fails |
+    /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons |
+    /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
+    ///
+    /// With the query `?verbose`, a successful probe lists its checks too.
+    pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
+    /// Adds a liveness check. If it fails, Kubernetes restarts the pod.
+    pub fn liveness(
+        mut self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.live_checks.push((name.into(), Arc::new(check)));
+        self
+    }
+
+    /// Adds a readiness check. While it fails, Kubernetes sends the pod no traffic, and a rollout waits.
+    pub fn readiness(
+        mut self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.ready_checks.push((name.into(), Arc::new(check)));
+        self
+    }
+
+    /// Installs the CustomResourceDefinition of `K` at the start, with server-side apply, and waits up to a minute until the API server
+    /// serves the resource. Without this, the controllers wait for the resource, and readiness names it.
+    pub fn install<K: CustomResource>(self) -> Self {
+        self.install_definition(K::crd())
+    }
+
+    /// Installs a definition, such as one that is [merged](CustomResourceDefinition::merge) from several versions. See
+    /// [`install`](Self::install).
+    pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
+        self.definitions.push(definition);
+        self
+    }
+
+    /// Adds a controller, which runs on the leader, or on every replica without a leader election.
+    pub fn controller<K>(mut self, controller: Controller<K>) -> Self
+    where
+        K: Resource + Serialize + DeserializeOwned,
+    {
+        self.controllers.push(Box::new(|surroundings| controller.bind(surroundings)));
+        self
+    }
+
+    /// Runs a service on every replica while the manager runs. It should end when its token is cancelled. An error or a panic stops the
+    /// manager; an early return does not.
+    pub fn service<Fut>(
+        mut self,
+        name: impl Into<String>,
+        run: impl FnOnce(CancellationToken) -> Fut + Send + 'static,
+    ) -> Self
+    where
+        Fut: Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        self.services.push((name.into(), Box::new(|stop| Box::pin(run(stop)))));
+        self
+    }
+
+    /// Sets the time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod. See
+    /// [`ManagerConfig::graceful_shutdown_timeout`].
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.config.graceful_shutdown_timeout = timeout;
+        self
+    }
+
+    /// Runs until SIGTERM or SIGINT, or until a part fails. It can be the last expression of `main`. A second signal exits the process at
+    /// once, with code 1.
+    ///
+    /// # Errors
+    ///
+    /// The handlers for signals cannot be installed, or one of the errors of [`run`](Self::run). The cause is an [`OperatorError`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as for [`run`](Self::run).
+    pub async fn run_until_signal(self) -> Result<()> {
+        let stop = CancellationToken::new();
+        let _signals = signal::cancel_on_signal(stop.clone()).map_err(OperatorError::Signal)?;
+        Ok(self.run(&stop).await?)
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let definitions: Vec<_> = self.definitions.iter().map(|definition| &definition.metadata.name).collect();
+        f.debug_struct("Manager")
+            .field("name", &self.name)
+            .field("cluster", &self.cluster)
+            .field("address", &self.address)
+            .field("definitions", &definitions)
+            .field("controllers", &self.controllers.len())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

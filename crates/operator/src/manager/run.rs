@@ -1,0 +1,107 @@
+//! The run of a manager.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pintle_cluster::Cluster;
+use pintle_controller::{Manager as Engine, ManagerStatus};
+use pintle_crd::CustomResourceDefinition;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Manager;
+use crate::controller::Surroundings;
+use crate::serve::{self, Page};
+use crate::{OperatorError, Result, install};
+
+type Waits = Arc<Mutex<Option<String>>>;
+
+impl Manager {
+    /// Runs until `stop` is cancelled or a part fails. At the end, a manager that connected itself writes the pending Events and closes its
+    /// informers.
+    ///
+    /// # Errors
+    ///
+    /// - The address for probes is in use, or the leader election is misconfigured. Nothing is started then.
+    /// - A CustomResourceDefinition cannot be installed.
+    /// - Two controllers have the same name, or a part failed, or the stop timed out: a [`ManagerError`](pintle_controller::ManagerError),
+    ///   which names the unfinished keys.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends everything, in no particular order, and does not release the Lease.
+    pub async fn run(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
+        let waits = Waits::default();
+        let mut engine = Engine::new().config(self.config.clone());
+        if let Some(config) = self.election.take() {
+            engine = engine.leader_election(self.cluster.elector(self.name.as_str(), config)?);
+        }
+        let _server = self.serve_pages(engine.status(), &waits).await?;
+        if !install_all(&self.cluster, &self.definitions, &self.name, &waits, stop).await? {
+            return Ok(());
+        }
+        let surroundings = Surroundings {
+            cluster: self.cluster.clone(),
+            name: self.name.clone(),
+            metrics: Arc::new(self.metrics.clone()),
+        };
+        for bind in self.controllers {
+            engine = engine.controller(bind(&surroundings));
+        }
+        for (name, run) in self.services {
+            engine = engine.service(name, run);
+        }
+        set(&waits, None);
+        drop(surroundings);
+        if !self.owns_cluster {
+            return Ok(engine.run(stop).await?);
+        }
+        let ended = engine.informers(self.cluster.informers().clone()).run(stop).await;
+        self.cluster.shutdown().await;
+        Ok(ended?)
+    }
+
+    /// Starts the server for probes and metrics, if there is an address for it.
+    async fn serve_pages(&mut self, status: ManagerStatus, waits: &Waits) -> Result<Option<Server>, OperatorError> {
+        let Some(address) = self.address else { return Ok(None) };
+        set(waits, Some("the manager is starting".into()));
+        let page = Page {
+            status,
+            metrics: self.metrics.clone(),
+            waits: waits.clone(),
+            live_checks: std::mem::take(&mut self.live_checks),
+            ready_checks: std::mem::take(&mut self.ready_checks),
+        };
+        let listener = serve::listen(address).await?;
+        Ok(Some(AbortOnDropHandle::new(tokio::spawn(async move { match serve::serve(listener, page).await {} }))))
+    }
+}
+
+/// Installs the definitions. Returns whether the manager may go on, which is false after a stop.
+async fn install_all(
+    cluster: &Cluster,
+    definitions: &[CustomResourceDefinition],
+    field_manager: &str,
+    waits: &Waits,
+    stop: &CancellationToken,
+) -> Result<bool, OperatorError> {
+    for definition in definitions {
+        let name = &definition.metadata.name;
+        set(waits, Some(format!("waits for the CustomResourceDefinition {name:?}")));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(false),
+            installed = install::install(cluster, definition, field_manager) => installed?,
+        }
+    }
+    Ok(true)
+}
+
+type Server = AbortOnDropHandle<()>;
+
+fn set(waits: &Waits, reason: Option<String>) {
+    *waits.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+}

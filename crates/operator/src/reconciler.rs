@@ -1,0 +1,127 @@
+//! The reconciler of an operator.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pintle_controller::{Action, Cleanup, ReconcileError};
+use pintle_meta::{ObjectKey, Resource};
+
+use crate::{Context, Result};
+
+/// Brings the cluster closer to the desired state of an object of type `K`.
+///
+/// An async function with the parameters `(Arc<K>, Context<K>)` implements it. Implement the trait by hand for a reconciler with state.
+/// Calls for the same object never overlap. A call must be idempotent, because it may run at any time, even without a change. See
+/// [`pintle_controller::Reconciler`] for panics and for calls that block their thread.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use pintle_meta::ObjectMeta;
+/// use pintle_operator::{Action, Context, Controller, Reconciler, Result};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[derive(Default)]
+/// struct Publisher {
+///     published: AtomicUsize,
+/// }
+///
+/// impl Reconciler<Website> for Publisher {
+///     async fn reconcile(&self, _site: Arc<Website>, _cx: Context<Website>) -> Result<Action> {
+///         self.published.fetch_add(1, Ordering::Relaxed);
+///         Ok(Action::await_change())
+///     }
+/// }
+///
+/// let controller = Controller::<Website>::new().reconcile(Publisher::default());
+/// assert_eq!(controller.name(), "website");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not reconcile objects of type `{K}`",
+    label = "not a reconciler for `{K}`",
+    note = "pass an `async fn(Arc<{K}>, Context<{K}>) -> pintle::Result<Action>`, or a type that implements `Reconciler<{K}>`",
+    note = "the future must be `Send`: do not hold an `Rc`, a `RefCell` borrow or a `std::sync::MutexGuard` across an `.await`"
+)]
+pub trait Reconciler<K: Resource>: Send + Sync + 'static {
+    /// Reconciles one object, which is not being deleted.
+    ///
+    /// # Errors
+    ///
+    /// The key is retried after an error, with a growing delay, unless the error is [terminal](ReconcileError::terminal).
+    ///
+    /// # Cancel safety
+    ///
+    /// The future is dropped when it exceeds the controller's timeout, when leadership is lost, and when a stop times out. A later call
+    /// must continue the work.
+    fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
+
+    /// Cleans up after an object that is being deleted. It is called if the controller has a [finalizer](crate::ControllerBuilder::finalizer), until it
+    /// returns [`Cleanup::Done`]. It must be idempotent. The default does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`reconcile`](Self::reconcile).
+    fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
+        async { Ok(Cleanup::Done) }
+    }
+
+    /// Handles an object that no longer exists. A finalizer is the reliable way to clean up; this is for state in memory. It may be
+    /// called several times for one deletion, and for keys that never existed. The default does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`reconcile`](Self::reconcile).
+    fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+}
+
+impl<K, F, Fut> Reconciler<K> for F
+where
+    K: Resource,
+    F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action>> + Send,
+{
+    fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send {
+        self(object, cx)
+    }
+}
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReconcileError>> + Send + 'a>>;
+
+/// An object-safe [`Reconciler`].
+pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
+    fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action>;
+    fn cleanup(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Cleanup>;
+    fn gone(&self, key: ObjectKey, cx: Context<K>) -> BoxFuture<'_, ()>;
+}
+
+impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
+    fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
+        // The call is deferred too, so that a panic in it happens while the future is polled.
+        Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
+    }
+
+    fn cleanup(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Cleanup> {
+        Box::pin(async move { Reconciler::cleanup(self, object, cx).await })
+    }
+
+    fn gone(&self, key: ObjectKey, cx: Context<K>) -> BoxFuture<'_, ()> {
+        Box::pin(async move { Reconciler::gone(self, key, cx).await })
+    }
+}
+
+/// A cleanup function that replaces the reconciler's method.
+pub(crate) type CleanupFn<K> = Box<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Cleanup> + Send + Sync>;
+/// A function for deleted objects that replaces the reconciler's method.
+pub(crate) type GoneFn<K> = Box<dyn Fn(ObjectKey, Context<K>) -> BoxFuture<'static, ()> + Send + Sync>;

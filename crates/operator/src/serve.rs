@@ -1,0 +1,155 @@
+//! The HTTP server for probes and metrics.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use pintle_controller::{Health, HealthCheck, ManagerStatus};
+use pintle_metrics::InMemoryProvider;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::OperatorError;
+
+/// How long a client may take to send the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long one connection may take. It serves one request.
+const CONNECTION: Duration = Duration::from_secs(30);
+/// How many connections are served concurrently. More have to wait.
+const CONNECTIONS: usize = 64;
+/// The delay after a failed accept, for example without file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The state that the server shows.
+#[derive(Clone)]
+pub(crate) struct Page {
+    pub(crate) status: ManagerStatus,
+    pub(crate) metrics: InMemoryProvider,
+    /// What the manager waits for before its controllers run.
+    pub(crate) waits: Arc<Mutex<Option<String>>>,
+    pub(crate) live_checks: Vec<(String, Check)>,
+    pub(crate) ready_checks: Vec<(String, Check)>,
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorError> {
+    TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
+}
+
+/// Serves until the future is dropped.
+pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for probes and metrics");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        let page = page.clone();
+        connections.spawn(async move {
+            let service = service_fn(|request| {
+                let response = page.response(&request);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false);
+            match timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), service)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a connection for probes and metrics failed"),
+                Err(_) => tracing::debug!("a connection for probes and metrics timed out"),
+            }
+            drop(slot);
+        });
+    }
+}
+
+impl Page {
+    fn response(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n".into());
+        }
+        let is_verbose = request.uri().query().is_some_and(|query| query.split('&').any(|name| name == "verbose"));
+        match request.uri().path() {
+            "/healthz" | "/livez" => health(&self.live(), is_verbose),
+            "/readyz" => health(&self.ready(), is_verbose),
+            "/metrics" => self.metrics(),
+            path => text(StatusCode::NOT_FOUND, format!("{path} is not one of {}\n", PATHS.join(", "))),
+        }
+    }
+
+    /// Returns the liveness checks.
+    pub(crate) fn live(&self) -> Health {
+        with_checks(self.status.health(), &self.live_checks)
+    }
+
+    /// Returns the readiness checks.
+    pub(crate) fn ready(&self) -> Health {
+        let mut health = with_checks(self.status.ready(), &self.ready_checks);
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if waits.is_some() {
+            health.checks.push(HealthCheck { name: "start".into(), problem: waits });
+        }
+        health
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.metrics.clone()));
+        let mut body = String::new();
+        match encode(&mut body, &registry) {
+            Ok(()) => response(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", body),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the metrics: {error}\n")),
+        }
+    }
+}
+
+const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/metrics"];
+
+fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
+    health
+        .checks
+        .extend(checks.iter().map(|(name, check)| HealthCheck { name: name.clone(), problem: run_check(check).err() }));
+    health
+}
+
+/// Runs the check of a user, whose panic must not end the connection without a response.
+fn run_check(check: &Check) -> Result<(), String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
+        .unwrap_or_else(|_| Err("the check panicked".into()))
+}
+
+fn health(health: &Health, is_verbose: bool) -> Response<Full<Bytes>> {
+    let body = if health.is_ok() && !is_verbose { "ok".to_owned() } else { health.to_string() };
+    let status = if health.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    text(status, body)
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    response(status, "text/plain; charset=utf-8", body)
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
