@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::OperatorError;
 
 /// How long a client may take to send the head of a request.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD: Duration = Duration::from_secs(5);
 /// How long one connection may take. It serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
 /// How many connections are served concurrently. More have to wait.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pintle_controller::ReconcileError;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions};
+use pintle_restreq::Deletion;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -143,7 +144,8 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Deletes an object that was read before. Succeeds if that object no longer exists, also if another object has its name now.
+    /// Deletes an object that was read before. Succeeds if that object no longer exists, also if another object has its name now. Reads
+    /// no longer return the object, unless it waits for finalizers.
     ///
     /// # Errors
     ///
@@ -152,17 +154,25 @@ impl<K: Resource> Context<K> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the server may or may not have executed the deletion. Deleting again is safe.
-    pub async fn delete<T>(&self, object: &T) -> Result<()>
+    pub async fn delete<T>(&self, object: &Arc<T>) -> Result<()>
     where
         T: Resource + DeserializeOwned,
     {
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
         let options = DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
-        match self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_gone(&error) => Ok(()),
-            Err(error) => Err(error),
+        let deletion = self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await;
+        let cached = self.shared.caches.get::<T>().ok();
+        match deletion {
+            Ok(Deletion::Object(left)) if left.metadata().is_terminating() => {
+                cached.map(|cached| cached.objects.wrote(*left));
+            }
+            Ok(_) => {
+                cached.map(|cached| cached.objects.deleted(object.clone()));
+            }
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     fn is_current<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> bool {

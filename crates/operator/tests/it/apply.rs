@@ -1,0 +1,98 @@
+//! Applies send only differences.
+
+use std::sync::Arc;
+
+use pintle_apiserver::RequestVerb;
+use pintle_controller::predicate::ResourceVersionChanged;
+use pintle_meta::{DeleteOptions, Patch, WriteOptions};
+use pintle_operator::{Action, Context, Controller};
+use serde_json::json;
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::support::{ConfigMap, Running, Website, World, eventually, map, publish, soon};
+
+#[tokio::test]
+async fn unchanged_applies_send_no_request() {
+    let world = World::with_site("blog").await;
+    let applies = world.count(RequestVerb::Patch, "configmaps", "");
+    let statuses = world.count(RequestVerb::Patch, "websites", "status");
+    let (called, mut calls) = unbounded_channel();
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
+        let called = called.clone();
+        async move {
+            let version = site.metadata.resource_version.clone();
+            let result = publish(site, cx).await;
+            called.send(version).unwrap();
+            result
+        }
+    };
+    // Every change reconciles, also the status write of the controller itself.
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().when(ResourceVersionChanged).reconcile(reconcile);
+    let running = Running::start(world.manager().controller(controller));
+    for value in ["1", "2", "3"] {
+        let version = world.annotate("blog", value).await.metadata.resource_version;
+        soon(async { while calls.recv().await.unwrap() != version {} }).await;
+    }
+    assert_eq!((world.counted(applies), world.counted(statuses)), (1, 1));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn foreign_change_of_an_applied_field_is_reverted() {
+    let world = World::with_site("blog").await;
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+    let running = Running::start(world.manager().controller(controller));
+    eventually("the child exists", async || world.child("blog").await.ok()).await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let change = Patch::Merge(json!({"data": {"domain": "stolen", "theirs": "kept"}}));
+    maps.patch("blog", &change, &WriteOptions::default()).await.unwrap();
+    let reverted = eventually("the field is reverted", async || {
+        world.child("blog").await.ok().filter(|map| map.data["domain"] == "blog.example.com")
+    })
+    .await;
+    assert_eq!(reverted.data["theirs"], "kept");
+
+    maps.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the child exists again", async || world.child("blog").await.ok()).await;
+    running.stop().await.unwrap();
+}
+
+/// The first configuration has a field that the second lacks. Only the server can remove it.
+#[tokio::test]
+async fn dropped_field_is_removed() {
+    let world = World::with_site("blog").await;
+    let reconcile = async |site: Arc<Website>, cx: Context<Website>| {
+        let key = if site.metadata.annotations.contains_key("test") { "second" } else { "first" };
+        cx.apply(map("child", key, "x")).await?;
+        Ok(Action::await_change())
+    };
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| Box::pin(reconcile(site, cx));
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(reconcile);
+    let running = Running::start(world.manager().controller(controller));
+    eventually("the first apply", async || {
+        world.child("child").await.ok().filter(|map| map.data.contains_key("first"))
+    })
+    .await;
+    world.annotate("blog", "x").await;
+    let child = eventually("the second apply", async || {
+        world.child("child").await.ok().filter(|map| map.data.contains_key("second"))
+    })
+    .await;
+    assert_eq!(child.data.len(), 1, "{:?}", child.data);
+    running.stop().await.unwrap();
+}
+
+/// After a restart the controller does not know whether an earlier version applied more fields.
+#[tokio::test]
+async fn restart_applies_each_child_once() {
+    let world = World::with_site("blog").await;
+    let applies = world.count(RequestVerb::Patch, "configmaps", "");
+    for expected in [1, 2] {
+        let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+        let running = Running::start(world.manager().controller(controller));
+        eventually("an apply", async || (world.counted(applies) == expected).then_some(())).await;
+        running.stop().await.unwrap();
+    }
+    let child = world.child("blog").await.unwrap();
+    assert_eq!(child.metadata.owner_references.len(), 1);
+}
