@@ -20,8 +20,9 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Surroundings;
+use crate::leader_service::LeaderService;
 use crate::serve::Check;
-use crate::{Controller, OperatorError, Result, signal};
+use crate::{Controller, OperatorError, Result, init_tracing, signal};
 
 /// Runs the controllers of an operator, with everything that its pod needs.
 ///
@@ -81,6 +82,7 @@ pub struct Manager {
     definitions: Vec<CustomResourceDefinition>,
     controllers: Vec<Bind>,
     services: Vec<(String, Service)>,
+    leader_services: Vec<(String, LeaderService)>,
     live_checks: Vec<(String, Check)>,
     ready_checks: Vec<(String, Check)>,
     config: ManagerConfig,
@@ -137,6 +139,7 @@ impl Manager {
             definitions: Vec::new(),
             controllers: Vec::new(),
             services: Vec::new(),
+            leader_services: Vec::new(),
             live_checks: Vec::new(),
             ready_checks: Vec::new(),
             config: ManagerConfig::default(),
@@ -235,6 +238,38 @@ impl Manager {
         self
     }
 
+    /// Runs a service on the leader while it leads, or all the time without a leader election. It is dropped when the term ends, and started
+    /// again in the next term. It should end when its token is cancelled, which happens at a stop. After an error or a panic it is started
+    /// again, with a growing delay.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use pintle_operator::Manager;
+    ///
+    /// fn with_report(manager: Manager) -> Manager {
+    ///     manager.leader_service("report", async |stop| {
+    ///         while stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(60))).await.is_some() {
+    ///             println!("one more minute as the leader");
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    pub fn leader_service<Fut>(
+        mut self,
+        name: impl Into<String>,
+        run: impl Fn(CancellationToken) -> Fut + Send + Sync + 'static,
+    ) -> Self
+    where
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.leader_services.push((name.into(), Arc::new(move |stop| Box::pin(run(stop)))));
+        self
+    }
+
     /// Sets the time limit of a stop. The default is 25 s, which fits into the 30 s that Kubernetes gives a pod. See
     /// [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
@@ -243,7 +278,7 @@ impl Manager {
     }
 
     /// Runs until SIGTERM or SIGINT, or until a part fails. It can be the last expression of `main`. A second signal exits the process at
-    /// once, with code 1.
+    /// once, with code 1. Logs go to stderr, unless the program has installed a tracing subscriber: see [`init_tracing`].
     ///
     /// # Errors
     ///
@@ -257,6 +292,7 @@ impl Manager {
     ///
     /// The same as for [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
+        init_tracing();
         let stop = CancellationToken::new();
         let _signals = signal::cancel_on_signal(stop.clone()).map_err(OperatorError::Signal)?;
         Ok(self.run(&stop).await?)

@@ -120,7 +120,7 @@ pub mod prelude;
 pub use pintle_cluster::{Cluster, ClusterConfig, Error};
 #[cfg(feature = "operator")]
 #[doc(inline)]
-pub use pintle_operator::Result;
+pub use pintle_operator::{Result, init_tracing};
 
 /// Re-exports each crate as a module, so that compiler suggestions use the facade's paths.
 macro_rules! facade {

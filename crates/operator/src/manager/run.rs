@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Manager;
 use crate::controller::Surroundings;
 use crate::serve::{self, Page};
-use crate::{OperatorError, Result, install};
+use crate::{OperatorError, Result, install, leader_service};
 
 type Waits = Arc<Mutex<Option<String>>>;
 
@@ -50,6 +50,9 @@ impl Manager {
         };
         for bind in self.controllers {
             engine = engine.controller(bind(&surroundings));
+        }
+        for (name, service) in self.leader_services {
+            engine = engine.controller(leader_service::controller(&name, service, stop));
         }
         for (name, run) in self.services {
             engine = engine.service(name, run);

@@ -87,3 +87,25 @@ async fn two_controllers_of_one_name_are_an_error() {
     let error = running.ended().await.unwrap_err().to_string();
     assert!(error.contains("two controllers are named \"website\""), "{error}");
 }
+
+#[tokio::test]
+async fn leader_service_runs_in_a_term_and_is_retried() {
+    let world = World::start().await;
+    let (sender, mut starts) = unbounded_channel();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let manager = world.manager().leader_election().leader_service("report", move |stop| {
+        let (sender, run) = (sender.clone(), runs.fetch_add(1, Ordering::SeqCst));
+        async move {
+            sender.send(run).unwrap();
+            if run == 0 {
+                return Err("the first run fails".into());
+            }
+            stop.cancelled().await;
+            Ok(())
+        }
+    });
+    let running = Running::start(manager);
+    assert_eq!(soon(starts.recv()).await, Some(0));
+    assert_eq!(soon(starts.recv()).await, Some(1));
+    running.stop().await.unwrap();
+}

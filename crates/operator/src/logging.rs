@@ -1,0 +1,22 @@
+//! Logs of programs.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Prints the program's logs to stderr: the level `info` and above, or what the environment variable `RUST_LOG` selects. Does nothing if
+/// the program has installed a tracing subscriber.
+///
+/// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this. For JSON, files or OpenTelemetry, install a subscriber of
+/// your own first.
+///
+/// # Examples
+///
+/// ```
+/// pintle_operator::init_tracing();
+/// tracing::info!("a line on stderr");
+/// ```
+pub fn init_tracing() {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    // Fails if there is a subscriber, which then stays.
+    _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
