@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
+use pintle_meta::ObjectKey;
 use pintle_metrics::{CatchPanic, Provider};
 use pintle_workqueue::KeyState;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -17,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use self::run::Run;
 use crate::blocking::{Polls, Watchdog};
+use crate::history::Histories;
 use crate::metrics::Metrics;
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::caught;
@@ -214,11 +216,19 @@ impl Controller {
         self.inner.still_blocked(after)
     }
 
+    pub(crate) fn histories(&self) -> &Histories {
+        self.inner.requests.histories()
+    }
+
+    /// Returns the states of the keys in the queue, or `None` if the controller is not running.
+    pub(crate) fn key_states(&self) -> Option<Vec<KeyState<ObjectKey>>> {
+        Some(self.inner.requests.queue()?.snapshot())
+    }
+
     /// Returns the unfinished keys, or `None` if the controller is not running.
     pub(crate) fn unfinished(&self) -> Option<UnfinishedKeys> {
-        let keys = self.inner.requests.queue()?.snapshot();
         let mut unfinished = UnfinishedKeys::default();
-        for KeyState { key, in_flight, dirty, delay, .. } in keys {
+        for KeyState { key, in_flight, dirty, delay, .. } in self.key_states()? {
             if in_flight {
                 unfinished.in_flight.push(key);
             } else if dirty {

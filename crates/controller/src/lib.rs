@@ -61,6 +61,7 @@
 //!   [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, with their informers and services. [`ManagerStatus`] answers probes.
+//! - [`Controller::explain`] says why a key is queued, delayed or in flight.
 //! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the names of controller-runtime and client-go.
 //!
 //! # Guarantees
@@ -86,8 +87,10 @@ mod builder;
 mod config;
 mod controller;
 mod error;
+mod explain;
 mod finalizer;
 mod handler;
+mod history;
 mod kept;
 mod manager;
 mod metrics;
@@ -105,8 +108,10 @@ pub use builder::Builder;
 pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
 pub use error::{ControllerError, ManagerError, UnfinishedKeys};
+pub use explain::{Explanation, WorkState};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
+pub use history::{Cause, CauseReason, EventChange, KeyHistory, LastCall};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;

@@ -9,10 +9,11 @@ use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
 use tokio::time::Instant;
 
-use crate::LOW_PRIORITY;
 use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
+use crate::history::Histories;
 use crate::kept::{Kept, MAX_EVENTS};
 use crate::panic::catch;
+use crate::{CauseReason, LOW_PRIORITY};
 
 pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 
@@ -72,6 +73,7 @@ struct Shared {
     state: Mutex<State>,
     /// Has its own lock, which must be taken before the queue's lock.
     attempts: Mutex<Attempts>,
+    histories: Histories,
 }
 
 #[derive(Default)]
@@ -94,8 +96,8 @@ impl State {
 
 impl Requests {
     pub(crate) fn new(controller: &str) -> Self {
-        let (state, attempts) = (Mutex::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts }) }
+        let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
+        Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts, histories }) }
     }
 
     /// Reconciles `key` as soon as a worker is free. Adds are deduplicated until then. An add during the reconciliation
@@ -112,6 +114,7 @@ impl Requests {
 
     /// Reconciles `key` with these options, for example with a priority, if the queue's order uses priorities.
     pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
+        self.histories().cause(&key, CauseReason::Program);
         _ = self.attempts().change(&key, true, Instant::now());
         _ = self.enqueue(key, options);
     }
@@ -195,7 +198,14 @@ impl Requests {
     /// Keeps keys that a run did not finish.
     pub(crate) fn keep(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         let mut state = self.lock();
-        keys.into_iter().for_each(|key| state.kept.insert(key, LOW_PRIORITY));
+        for key in keys {
+            self.histories().cause(&key, CauseReason::Unfinished);
+            state.kept.insert(key, LOW_PRIORITY);
+        }
+    }
+
+    pub(crate) fn histories(&self) -> &Histories {
+        &self.shared.histories
     }
 
     /// Removes and returns the kept keys, with their priorities.

@@ -1,7 +1,7 @@
 //! The workers, which take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
@@ -9,6 +9,7 @@ use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, WorkItem};
 use tokio::time::Instant;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::attempts::Retry;
 use crate::blocking::Poll;
@@ -17,7 +18,7 @@ use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
-use crate::{Action, ReconcileError, ReconcileRequest, Requests};
+use crate::{Action, CauseReason, LastCall, ReconcileError, ReconcileRequest, Requests};
 
 /// Takes keys and reconciles them one after the other, until the queue is shut down.
 pub(crate) struct Worker {
@@ -70,7 +71,13 @@ impl Worker {
 
     /// Processes an item. As for all methods below, returns whether the key is done or back in the queue.
     async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
-        let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key());
+        let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key(), cause = Empty);
+        if !span.is_disabled()
+            && let Some(history) = self.requests.histories().get(item.key())
+            && let Some(cause) = history.causes.back()
+        {
+            span.record("cause", tracing::field::display(&cause.reason));
+        }
         self.reconcile(item).instrument(span).await
     }
 
@@ -93,6 +100,7 @@ impl Worker {
             },
         };
         self.metrics.took(start.elapsed());
+        self.remember(&item, &ended, start.elapsed());
         self.conclude(item, ended)
     }
 
@@ -107,6 +115,29 @@ impl Worker {
             },
         };
         ended.map_or_else(Ended::Panicked, Ended::Returned)
+    }
+
+    /// Records the call, and why the key comes back if it does.
+    fn remember(&self, item: &WorkItem<ObjectKey, TokioClock>, ended: &Ended, took: Duration) {
+        let error = match ended {
+            Ended::Returned(Ok(_)) => None,
+            // Format the error here: a panic of its `Display` must not leave the lock poisoned.
+            Ended::Returned(Err(error)) => Some(error.to_string()),
+            Ended::Panicked(panic) => Some(format!("panic: {panic}")),
+            Ended::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
+        };
+        let histories = self.requests.histories();
+        let failures = if error.is_some() { item.num_requeues() + 1 } else { 0 };
+        let at = SystemTime::now().checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH);
+        let reason = match (ended, &error) {
+            (Ended::Returned(Ok(action)), _) => action.delay().map(|after| CauseReason::Requeue { after }),
+            (Ended::Returned(Err(error)), _) if error.is_terminal() => None,
+            (_, error) => error.clone().map(|error| CauseReason::Retry { error }),
+        };
+        histories.called(item.key(), LastCall { at, took, error, failures });
+        if let Some(reason) = reason {
+            histories.cause(item.key(), reason);
+        }
     }
 
     fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) -> bool {

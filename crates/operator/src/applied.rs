@@ -9,6 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pintle_meta::{Object, ObjectKey};
 use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::contention::Contention;
 
 /// The applied object: its type, its key, and whether its status was applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
@@ -25,38 +28,59 @@ struct Last {
     uid: String,
     /// The version of the object in which the configuration was last found.
     version: String,
+    contention: Contention,
+}
+
+/// The result of a comparison with the cached object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// The object has the configuration.
+    Current,
+    /// The configuration is new, or unknown to this process.
+    Changed,
+    /// The configuration was applied before, and another writer changed the field at this path.
+    Overwritten(Vec<String>),
 }
 
 impl Applied {
-    /// Returns whether `live` still has all fields of `configuration`, and `configuration` was the last one applied. Only an apply can
-    /// remove fields that an earlier configuration had, so another configuration always counts as a change.
-    pub(crate) fn is_current<T: Object>(
+    /// Compares `live` with `configuration`. Only an apply can remove fields that an earlier configuration had, so a configuration other
+    /// than the last one always counts as a change.
+    pub(crate) fn compare<T: Object>(
         &mut self,
         target: &Target,
         configuration: &Value,
         live: &T,
         encode: impl FnOnce() -> Option<Value>,
-    ) -> bool {
-        let Some(last) = self.by_target.get_mut(target) else { return false };
+    ) -> Comparison {
+        let Some(last) = self.by_target.get_mut(target) else { return Comparison::Changed };
         if last.configuration != digest(configuration) || last.uid != live.uid() {
-            return false;
+            return Comparison::Changed;
         }
         if last.version == live.resource_version() {
-            return true;
+            return Comparison::Current;
         }
-        let is_current = encode().is_some_and(|live| contains(&live, configuration));
-        if is_current {
+        let Some(encoded) = encode() else { return Comparison::Changed };
+        let mut path = Vec::new();
+        if contains(&encoded, configuration, &mut path) {
             last.version = live.resource_version().into();
+            return Comparison::Current;
         }
-        is_current
+        Comparison::Overwritten(path)
+    }
+
+    /// Counts that an overwritten field is applied again. Returns the number in the last minute if it is time for a report.
+    pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
+        self.by_target.get_mut(target)?.contention.revert(now)
     }
 
     /// Remembers a successful apply.
     pub(crate) fn remember(&mut self, target: Target, configuration: &Value, stored: &impl Object) {
+        let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
         let last = Last {
             configuration: digest(configuration),
             uid: stored.uid().into(),
             version: stored.resource_version().into(),
+            contention,
         };
         self.by_target.insert(target, last);
     }
@@ -71,24 +95,29 @@ fn digest(configuration: &Value) -> u64 {
 /// The members that name an object. The live object may lack them.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 
-/// Returns whether `live` has all fields of `applied` with the same values.
-fn contains(live: &Value, applied: &Value) -> bool {
+/// Returns whether `live` has all fields of `applied` with the same values. If not, `path` is the path of a field that differs.
+fn contains(live: &Value, applied: &Value, path: &mut Vec<String>) -> bool {
     match (live, applied) {
-        (Value::Object(live), Value::Object(applied)) => {
-            applied.iter().all(|(name, field)| IDENTITY.contains(&name.as_str()) || has_field(live.get(name), field))
-        }
-        _ => has_field(Some(live), applied),
+        (Value::Object(live), Value::Object(applied)) => applied
+            .iter()
+            .filter(|(name, _)| !IDENTITY.contains(&name.as_str()))
+            .all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path))),
+        _ => has_field(Some(live), applied, path),
     }
 }
 
-fn has_field(live: Option<&Value>, applied: &Value) -> bool {
+fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> bool {
     match (live, applied) {
         (Some(Value::Object(live)), Value::Object(applied)) => {
-            applied.iter().all(|(name, field)| has_field(live.get(name), field))
+            applied.iter().all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path)))
         }
         // Defaults may add fields to the items. Other managers may add items; then the server decides.
         (Some(Value::Array(live)), Value::Array(applied)) => {
-            live.len() == applied.len() && live.iter().zip(applied).all(|(live, item)| has_field(Some(live), item))
+            let mut pairs = live.iter().zip(applied).enumerate();
+            live.len() == applied.len()
+                && pairs.all(|(index, (live, item))| {
+                    at(&index.to_string(), path, |path| has_field(Some(live), item, path))
+                })
         }
         (Some(live), applied) => live == applied,
         // Types omit empty maps and lists when they are written.
@@ -96,6 +125,16 @@ fn has_field(live: Option<&Value>, applied: &Value) -> bool {
         (None, Value::Array(applied)) => applied.is_empty(),
         (None, _) => false,
     }
+}
+
+/// Calls `check` with `name` added to the path, which stays there if the check fails.
+fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>) -> bool) -> bool {
+    path.push(name.to_owned());
+    let is_ok = check(path);
+    if is_ok {
+        path.pop();
+    }
+    is_ok
 }
 
 #[cfg(test)]
@@ -130,8 +169,21 @@ mod tests {
             (json!({"x": {}}), json!({"x": {"kind": "ConfigMap"}}), false),
             (json!({"a": "1"}), json!({"a": 1}), false),
         ] {
-            assert_eq!(contains(&live, &applied), expected, "{live} {applied}");
+            let mut path = Vec::new();
+            assert_eq!(contains(&live, &applied, &mut path), expected, "{live} {applied}");
+            assert!(!expected || path.is_empty(), "{path:?}");
         }
+    }
+
+    #[test]
+    fn overwritten_field_is_named() {
+        let mut applied = Applied::default();
+        let configuration = json!({"spec": {"ports": [{"name": "web", "port": 80}]}});
+        applied.remember(target(), &configuration, &object("1", "u"));
+        let live = json!({"spec": {"ports": [{"name": "web", "port": 81}]}});
+        let comparison = applied.compare(&target(), &configuration, &object("2", "u"), || Some(live));
+        let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
+        assert_eq!(comparison, Comparison::Overwritten(path));
     }
 
     #[test]
@@ -139,7 +191,7 @@ mod tests {
         let mut applied = Applied::default();
         let configuration = json!({"data": {"a": "1"}});
         let is_current = |applied: &mut Applied, configuration: &Value, live: &DynamicObject, data: Value| {
-            applied.is_current(&target(), configuration, live, || Some(data))
+            applied.compare(&target(), configuration, live, || Some(data)) == Comparison::Current
         };
         let same = json!({"data": {"a": "1", "theirs": "2"}});
         assert!(

@@ -48,6 +48,7 @@ mod applied;
 mod bound;
 mod caches;
 mod configuration;
+mod contention;
 mod context;
 mod controller;
 mod error;

@@ -16,7 +16,7 @@ use super::{Feed, Source};
 use crate::handler::Handler;
 use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
-use crate::{LOW_PRIORITY, Requests, predicate};
+use crate::{CauseReason, EventChange, LOW_PRIORITY, Requests, predicate};
 
 /// The objects of an informer as a source, optionally filtered by [`Predicate`]s.
 ///
@@ -146,7 +146,7 @@ impl<T: Object, H: Handler<T>> KindSource<T, H> {
 
     fn mapper(&self) -> Mapper<T, H> {
         Mapper {
-            source: self.kind.informer.name().to_owned(),
+            source: self.kind.informer.name().into(),
             predicate: self.kind.predicate.clone(),
             handler: self.handler.clone(),
             is_primary: self.is_primary,
@@ -231,7 +231,7 @@ async fn is_through(replay: &mut Option<SyncHandle>) -> bool {
 
 /// Maps the events of a kind to keys.
 struct Mapper<T, H> {
-    source: String,
+    source: Arc<str>,
     predicate: Option<Arc<dyn Predicate<T>>>,
     handler: Arc<H>,
     is_primary: bool,
@@ -244,7 +244,10 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
         let (priority, is_urgent) = (priority(event), self.is_primary && is_urgent(event));
         self.guarded(event, || {
             if self.allows(event) {
-                self.handler.handle(event, &mut |key| self.requests.change(key, priority, is_urgent));
+                self.handler.handle(event, &mut |key| {
+                    self.requests.histories().cause(&key, self.reason(event));
+                    self.requests.change(key, priority, is_urgent);
+                });
             }
         });
     }
@@ -273,10 +276,24 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
             }
             self.handler.handle(event, &mut |key| {
                 if !found.contains(&key) {
+                    self.requests.histories().cause(&key, self.reason(event));
                     self.requests.keep_event(key);
                 }
             });
         });
+    }
+
+    fn reason(&self, event: &ResourceEvent<T>) -> CauseReason {
+        let change = match event {
+            ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
+            ResourceEvent::Added { .. } => EventChange::Added,
+            ResourceEvent::Updated { old, new } if Arc::ptr_eq(old, new) => EventChange::Resynced,
+            ResourceEvent::Updated { .. } => EventChange::Updated,
+            ResourceEvent::Deleted { .. } => EventChange::Deleted,
+        };
+        let object = event.object();
+        let resource_version = object.resource_version().to_owned();
+        CauseReason::Event { source: self.source.clone(), change, object: object.key(), resource_version }
     }
 
     fn allows(&self, event: &ResourceEvent<T>) -> bool {
@@ -286,7 +303,7 @@ impl<T: Object, H: Handler<T>> Mapper<T, H> {
     /// A panic of a user function for one event must not affect the others.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
-            let source = &self.source;
+            let source = &*self.source;
             tracing::error!(source, ?event, panic, "a predicate or handler panicked; the event is skipped");
         }
     }

@@ -6,6 +6,7 @@ mod backoff;
 mod blocking;
 mod controller;
 mod errors;
+mod explain;
 mod finalizer;
 mod handover;
 mod log;

@@ -4,6 +4,7 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use pintle_controller::ReconcileError;
+use pintle_events::EventType;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, Resource, WriteOptions};
 use pintle_restreq::Deletion;
 use serde::Serialize;
@@ -11,15 +12,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Context;
-use crate::applied::Target;
-use crate::{Result, configuration};
+use crate::applied::{Comparison, Target};
+use crate::{Result, configuration, contention};
 
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. The child is created if it does
     /// not exist. It gets the namespace of its owner unless it has one, and a controller reference.
     ///
     /// The controller owns all fields of `child`. It gives up the fields that it applied before and that `child` lacks. Fields that are
-    /// `null` count as absent. No request is sent if `child` equals the last apply of this process and the cached object still has all its
+    /// `null` count as absent. If another writer keeps changing them, a log line and an Event name that writer and the field. No request is
+    /// sent if `child` equals the last apply of this process and the cached object still has all its
     /// fields. So after a restart each child is applied once.
     ///
     /// # Errors
@@ -64,10 +66,12 @@ impl<K: Resource> Context<K> {
         let cached = self.shared.caches.get::<T>()?;
         let (key, configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
         let target = (TypeId::of::<T>(), key, false);
-        if let Some(live) = cached.get(&target.1)
-            && self.is_current(&target, &configuration, &*live)
-        {
-            return Ok(live);
+        if let Some(live) = cached.get(&target.1) {
+            match self.compare(&target, &configuration, &*live) {
+                Comparison::Current => return Ok(live),
+                Comparison::Changed => {}
+                Comparison::Overwritten(path) => self.report_contention::<T>(&target, &path).await,
+            }
         }
         let api = self.cluster().api::<T>();
         let patch = Patch::Apply(configuration);
@@ -99,8 +103,10 @@ impl<K: Resource> Context<K> {
         let target = (TypeId::of::<K>(), self.key().clone(), true);
         let cached = self.shared.caches.get::<K>()?;
         let Some(live) = cached.get(&target.1) else { return Err(self.gone()) };
-        if self.is_current(&target, &configuration, &*live) {
-            return Ok(live);
+        match self.compare(&target, &configuration, &*live) {
+            Comparison::Current => return Ok(live),
+            Comparison::Changed => {}
+            Comparison::Overwritten(path) => self.report_contention::<K>(&target, &path).await,
         }
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
@@ -175,9 +181,9 @@ impl<K: Resource> Context<K> {
         Ok(())
     }
 
-    fn is_current<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> bool {
+    fn compare<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> Comparison {
         self.applied(|applied| {
-            applied.is_current(target, configuration, live, || match serde_json::to_value(live) {
+            applied.compare(target, configuration, live, || match serde_json::to_value(live) {
                 Ok(value) => Some(value),
                 Err(error) => {
                     tracing::debug!(%error, "cannot serialize a cached object to compare it; applying instead");
@@ -185,6 +191,28 @@ impl<K: Resource> Context<K> {
                 }
             })
         })
+    }
+
+    /// Reports the other writers of a field that this controller has to apply again and again, in the log and as an Event. Only then, it reads the object from the
+    /// server, because the cache has no `managedFields`.
+    async fn report_contention<T: Resource>(&self, target: &Target, path: &[String]) {
+        let now = tokio::time::Instant::now();
+        let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
+        let (field, key, own) = (contention::display(path), &target.1, self.field_manager());
+        let resource = T::api_resource();
+        let url = format!("{}/{}", resource.path(key.namespace()), key.name());
+        let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
+        let others = match request.object::<Value>().await {
+            Ok(object) => contention::other_managers(&object, path, own),
+            Err(error) => {
+                tracing::debug!(%error, "cannot read the field managers of a contended object");
+                Vec::new()
+            }
+        };
+        let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
+        let message = format!("{own} and {others} both write {field} of {} {key}: {count} times in the last minute", T::KIND);
+        tracing::warn!("{message}");
+        self.event(EventType::Warning, "FieldContention", message);
     }
 
     /// Runs a write only within the leadership term.

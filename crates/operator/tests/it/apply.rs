@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pintle_apiserver::RequestVerb;
 use pintle_controller::predicate::ResourceVersionChanged;
-use pintle_meta::{DeleteOptions, Patch, WriteOptions};
+use pintle_events::Event;
+use pintle_meta::{DeleteOptions, ListOptions, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller};
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
@@ -95,4 +96,28 @@ async fn restart_applies_each_child_once() {
     }
     let child = world.child("blog").await.unwrap();
     assert_eq!(child.metadata.owner_references.len(), 1);
+}
+
+#[tokio::test]
+async fn writers_that_undo_each_other_are_named() {
+    let world = World::with_site("blog").await;
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+    let running = Running::start(world.manager().controller(controller));
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let options = WriteOptions { field_manager: "other-operator".into(), ..WriteOptions::default() };
+    let events = world.cluster.namespaced::<Event>("default");
+    let event = eventually("the event", async || {
+        if let Ok(map) = maps.get("blog").await
+            && map.data["domain"] == "blog.example.com"
+        {
+            let steal = Patch::Merge(json!({"data": {"domain": "stolen"}}));
+            maps.patch("blog", &steal, &options).await.unwrap();
+        }
+        let events = events.list(&ListOptions::default()).await.unwrap();
+        events.items.into_iter().find(|event| event.reason == "FieldContention")
+    })
+    .await;
+    let expected = "website-controller and other-operator both write .data.domain of ConfigMap default/blog: ";
+    assert!(event.message.starts_with(expected), "{}", event.message);
+    running.stop().await.unwrap();
 }

@@ -1,0 +1,140 @@
+//! Explains the state of a key.
+
+use std::fmt;
+use std::time::Duration;
+
+use pintle_meta::ObjectKey;
+use pintle_workqueue::{DelayKind, KeyState};
+use tokio::time::Instant;
+
+use crate::history::KeyHistory;
+use crate::{Controller, LastCall};
+
+/// Why a key is queued, delayed, in flight or idle. `Display` writes it for people.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Controller, Trigger};
+/// use pintle_meta::ObjectKey;
+///
+/// fn print_reason(controller: &Controller) {
+///     println!("{}", controller.explain(&ObjectKey::new("team-a", "blog")));
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The key.
+    pub key: ObjectKey,
+    /// Where the key is now.
+    pub state: WorkState,
+    /// The recent causes and the last call. `None` if nothing is known about the key.
+    pub history: Option<KeyHistory>,
+}
+
+/// Where a key is in the queue of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkState {
+    /// A worker processes the key. It is queued again afterwards if `queued_again`.
+    InFlight {
+        /// Whether the key was added during the call.
+        queued_again: bool,
+    },
+    /// The key waits for a worker.
+    Queued,
+    /// The key waits for its retry, because calls failed.
+    RetryIn(Duration),
+    /// The key waits for the delay that the reconciler requested.
+    RequeueIn(Duration),
+    /// The key waits for nothing. The next change adds it.
+    Idle,
+    /// The controller does not run, for example because this replica does not lead.
+    NotRunning,
+}
+
+impl WorkState {
+    pub(crate) fn of(state: &KeyState<ObjectKey>, now: Instant) -> Self {
+        match state {
+            KeyState { in_flight: true, dirty, .. } => Self::InFlight { queued_again: *dirty },
+            KeyState { dirty: true, .. } => Self::Queued,
+            KeyState { delay: Some((kind, at)), .. } => {
+                let left = at.saturating_duration_since(now.into_std());
+                match kind {
+                    DelayKind::Retry => Self::RetryIn(left),
+                    _ => Self::RequeueIn(left),
+                }
+            }
+            _ => Self::Idle,
+        }
+    }
+}
+
+impl Controller {
+    /// Explains why a key is queued, delayed or in flight: its state, its newest causes, and its last call.
+    ///
+    /// The controller remembers the causes of at least the 5,000 keys that were active last. The call looks through the whole queue, so it
+    /// is meant for people.
+    pub fn explain(&self, key: &ObjectKey) -> Explanation {
+        let history = self.histories().get(key);
+        let state = match self.key_states() {
+            None => WorkState::NotRunning,
+            Some(states) => states
+                .iter()
+                .find(|state| state.key == *key)
+                .map_or(WorkState::Idle, |state| WorkState::of(state, Instant::now())),
+        };
+        Explanation { key: key.clone(), state, history }
+    }
+
+    /// Returns up to `limit` keys whose last call failed, those with the most failures first.
+    pub fn most_failing(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+        let failures = |call: &LastCall| Some(call.failures).filter(|failures| *failures > 0);
+        self.histories().top(limit, |history| failures(history.last_call.as_ref()?))
+    }
+
+    /// Returns up to `limit` keys whose last call took the longest.
+    pub fn slowest(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+        self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
+    }
+
+    /// Returns up to `limit` keys with the most causes. A key that is added again and again may be part of a loop.
+    pub fn most_active(&self, limit: usize) -> Vec<(ObjectKey, KeyHistory)> {
+        self.histories().top(limit, |history| Some(history.total))
+    }
+}
+
+impl fmt::Display for WorkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InFlight { queued_again: false } => f.write_str("in flight"),
+            Self::InFlight { queued_again: true } => f.write_str("in flight, and queued again"),
+            Self::Queued => f.write_str("queued"),
+            Self::RetryIn(left) => write!(f, "waits {left:.1?} for its retry"),
+            Self::RequeueIn(left) => write!(f, "waits {left:.1?} for its requeue"),
+            Self::Idle => f.write_str("idle: the next change adds it"),
+            Self::NotRunning => f.write_str("not handled here: the controller does not run"),
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.state)?;
+        let Some(history) = &self.history else { return f.write_str("; no cause is known") };
+        if let Some(LastCall { took, error, failures, .. }) = &history.last_call {
+            match error {
+                None => write!(f, "; the last call succeeded after {took:.1?}")?,
+                Some(error) => write!(f, "; failure {failures} after {took:.1?}: {error}")?,
+            }
+        }
+        for cause in history.causes.iter().rev() {
+            let ago = cause.at.elapsed().unwrap_or_default();
+            write!(f, "\n  {:.1?} ago: {}", ago, cause.reason)?;
+        }
+        match history.total - history.causes.len() as u64 {
+            0 => Ok(()),
+            earlier => write!(f, "\n  and {earlier} earlier causes"),
+        }
+    }
+}

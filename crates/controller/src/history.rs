@@ -1,0 +1,236 @@
+//! The recent history of keys, to explain why a key is queued, delayed or in flight.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::mem::take;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use pintle_meta::ObjectKey;
+
+/// How many causes of a key are kept.
+const CAUSES: usize = 8;
+/// At least this many keys are kept, those with the newest causes, and at most twice as many.
+const KEYS: usize = 5_000;
+
+/// Why a key was added to the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// When it was added, or when a call failed.
+    pub at: SystemTime,
+    /// The reason.
+    pub reason: CauseReason,
+}
+
+/// The reason of a [`Cause`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CauseReason {
+    /// An event of an informer.
+    Event {
+        /// The name of the informer.
+        source: Arc<str>,
+        /// What happened to the object.
+        change: EventChange,
+        /// The object of the event. It can be a dependent of the reconciled object.
+        object: ObjectKey,
+        /// The resourceVersion of the object.
+        resource_version: String,
+    },
+    /// The program: a [`Trigger`](crate::Trigger) or another source of its own.
+    Program,
+    /// The last call asked for it.
+    Requeue {
+        /// The requested delay.
+        after: Duration,
+    },
+    /// The last call failed.
+    Retry {
+        /// The error, the panic or the timeout.
+        error: String,
+    },
+    /// An earlier run of the controller did not finish the key.
+    Unfinished,
+}
+
+/// What happened to the object of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventChange {
+    /// The object was in the first list.
+    Listed,
+    /// The object was created.
+    Added,
+    /// The object was changed.
+    Updated,
+    /// The object was not changed: a resync.
+    Resynced,
+    /// The object was deleted.
+    Deleted,
+}
+
+/// The last call for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastCall {
+    /// When it began.
+    pub at: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// The error, if it failed.
+    pub error: Option<String>,
+    /// The number of consecutive failures.
+    pub failures: u32,
+}
+
+/// The history of one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyHistory {
+    /// The newest causes, oldest first.
+    pub causes: VecDeque<Cause>,
+    /// How many causes there were in total.
+    pub total: u64,
+    /// The last call that ended.
+    pub last_call: Option<LastCall>,
+}
+
+/// The histories of the keys of a controller. Clones are handles to the same histories.
+#[derive(Clone, Default)]
+pub(crate) struct Histories(Arc<Mutex<State>>);
+
+/// Two generations: when the newer one is full, it replaces the older one.
+#[derive(Default)]
+struct State {
+    newer: HashMap<ObjectKey, KeyHistory>,
+    older: HashMap<ObjectKey, KeyHistory>,
+}
+
+impl Histories {
+    pub(crate) fn cause(&self, key: &ObjectKey, reason: CauseReason) {
+        let cause = Cause { at: SystemTime::now(), reason };
+        self.with(key, |history| {
+            history.total += 1;
+            history.causes.push_back(cause);
+            if history.causes.len() > CAUSES {
+                history.causes.pop_front();
+            }
+        });
+    }
+
+    pub(crate) fn called(&self, key: &ObjectKey, call: LastCall) {
+        self.with(key, |history| history.last_call = Some(call));
+    }
+
+    fn with(&self, key: &ObjectKey, change: impl FnOnce(&mut KeyHistory)) {
+        let mut state = self.lock();
+        if let Some(history) = state.newer.get_mut(key) {
+            return change(history);
+        }
+        let mut history = state.older.remove(key).unwrap_or_default();
+        change(&mut history);
+        let replaced = if state.newer.len() >= KEYS {
+            let full = take(&mut state.newer);
+            std::mem::replace(&mut state.older, full)
+        } else {
+            HashMap::new()
+        };
+        state.newer.insert(key.clone(), history);
+        drop(state);
+        // Freeing thousands of histories takes time, which no other thread should spend waiting.
+        drop(replaced);
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<KeyHistory> {
+        let state = self.lock();
+        state.newer.get(key).or_else(|| state.older.get(key)).cloned()
+    }
+
+    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. Keys without a value are left out.
+    pub(crate) fn top<R: Ord>(
+        &self,
+        limit: usize,
+        rank: impl Fn(&KeyHistory) -> Option<R>,
+    ) -> Vec<(ObjectKey, KeyHistory)> {
+        let state = self.lock();
+        let all = state.newer.iter().chain(&state.older);
+        let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
+        ranked.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        ranked.into_iter().take(limit).map(|(_, key, history)| (key.clone(), history.clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code under the lock can panic halfway, so the state is consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for CauseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event { source, change, object, resource_version } => {
+                write!(f, "{change} {object} in {source} (resourceVersion {resource_version})")
+            }
+            Self::Program => f.write_str("added by the program"),
+            Self::Requeue { after } => write!(f, "requeued after {after:?} by the reconciler"),
+            Self::Retry { error } => write!(f, "retry after an error: {error}"),
+            Self::Unfinished => f.write_str("not finished in an earlier run"),
+        }
+    }
+}
+
+impl fmt::Display for EventChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Listed => "listed",
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Resynced => "resynced",
+            Self::Deleted => "deleted",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new("ns", &number.to_string())
+    }
+
+    #[test]
+    fn causes_per_key_are_bounded() {
+        let histories = Histories::default();
+        for after in 0..20 {
+            histories.cause(&key(1), CauseReason::Requeue { after: Duration::from_secs(after) });
+        }
+        let history = histories.get(&key(1)).unwrap();
+        assert_eq!((history.causes.len(), history.total), (CAUSES, 20));
+        assert_eq!(history.causes[0].reason, CauseReason::Requeue { after: Duration::from_secs(12) });
+    }
+
+    #[test]
+    fn oldest_keys_are_forgotten_and_used_ones_stay() {
+        let histories = Histories::default();
+        for number in 0..20 * KEYS {
+            histories.cause(&key(number), CauseReason::Program);
+            histories.cause(&key(0), CauseReason::Program);
+        }
+        let state = histories.lock();
+        assert!(state.newer.len() + state.older.len() <= 2 * KEYS);
+        drop(state);
+        assert_eq!(histories.get(&key(0)).unwrap().total, 20 * KEYS as u64 + 1);
+        assert!(histories.get(&key(1)).is_none());
+        assert!((19 * KEYS + 2..20 * KEYS).all(|number| histories.get(&key(number)).is_some()));
+    }
+
+    #[test]
+    fn top_ranks_keys_by_their_last_call() {
+        let histories = Histories::default();
+        for (number, took) in [(1, 5), (2, 9), (3, 7)] {
+            let took = Duration::from_secs(took);
+            histories.called(&key(number), LastCall { at: SystemTime::UNIX_EPOCH, took, error: None, failures: 0 });
+        }
+        histories.cause(&key(4), CauseReason::Program);
+        let slowest = histories.top(2, |history| Some(history.last_call.as_ref()?.took));
+        assert_eq!(slowest.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key(2), key(3)]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Explanations of keys.
+
+use std::time::Duration;
+
+use pintle_controller::{Action, CauseReason, Controller, EventChange, ReconcileError, Trigger, WorkState};
+
+use crate::recorder::{Recorder, pass, run};
+use crate::support::{informer, key, sites_named, touch};
+
+#[tokio::test(start_paused = true)]
+async fn explanation_names_state_causes_and_last_call() {
+    let sites = sites_named(&["failing", "fine", "later"]);
+    let informer = informer(&sites);
+    let (recorder, trigger) = (Recorder::new(), Trigger::new());
+    recorder.plan("failing", |_| Err(ReconcileError::new("the DNS does not answer").retry_after(Duration::from_secs(90))));
+    recorder.plan("later", |_| Ok(Action::requeue_after(Duration::from_secs(60))));
+    let controller = Controller::of(&informer).source(trigger.clone()).reconciler(recorder.clone());
+    assert_eq!(controller.explain(&key("fine")).state, WorkState::NotRunning);
+    let running = run(&controller).await;
+    pass(1.0).await;
+
+    let failing = controller.explain(&key("failing"));
+    assert!(matches!(failing.state, WorkState::RetryIn(left) if left > Duration::from_secs(80)), "{failing}");
+    let text = failing.to_string();
+    assert!(text.contains("failure 1 after ") && text.contains("retry after an error: the DNS does not answer"), "{text}");
+    let history = failing.history.unwrap();
+    assert_eq!((history.total, history.last_call.unwrap().failures), (2, 1));
+    let CauseReason::Event { source, change, object, .. } = &history.causes[0].reason else { panic!("{text}") };
+    assert_eq!((&**source, change, object), (informer.name(), &EventChange::Listed, &key("failing")));
+
+    let later = controller.explain(&key("later"));
+    assert!(matches!(later.state, WorkState::RequeueIn(_)), "{later}");
+    let fine = controller.explain(&key("fine"));
+    assert!(fine.state == WorkState::Idle && fine.to_string().contains("the last call succeeded"), "{fine}");
+    assert!(controller.explain(&key("unknown")).to_string().ends_with("no cause is known"));
+
+    touch(&sites, "fine");
+    trigger.trigger(key("fine"));
+    pass(1.0).await;
+    let causes = controller.explain(&key("fine")).history.unwrap().causes;
+    let is_update = |reason: &CauseReason| matches!(reason, CauseReason::Event { change: EventChange::Updated, .. });
+    assert!(causes.iter().any(|cause| is_update(&cause.reason)), "{causes:?}");
+    assert!(causes.iter().any(|cause| cause.reason == CauseReason::Program), "{causes:?}");
+
+    let names = |keys: Vec<(pintle_meta::ObjectKey, _)>| -> Vec<_> { keys.into_iter().map(|(key, _)| key).collect() };
+    assert_eq!(names(controller.most_failing(9)), [key("failing")]);
+    assert_eq!(names(controller.most_active(1)), [key("fine")]);
+    assert_eq!(controller.slowest(9).len(), 3);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn key_in_flight_is_explained() {
+    let sites = sites_named(&["slow"]);
+    let recorder = Recorder::taking(100.0);
+    let controller = Controller::of(&informer(&sites)).reconciler(recorder);
+    let running = run(&controller).await;
+    pass(1.0).await;
+    assert_eq!(controller.explain(&key("slow")).state, WorkState::InFlight { queued_again: false });
+    touch(&sites, "slow");
+    pass(1.0).await;
+    let explanation = controller.explain(&key("slow"));
+    assert_eq!(explanation.state, WorkState::InFlight { queued_again: true });
+    assert!(explanation.to_string().starts_with("ns/slow: in flight, and queued again"), "{explanation}");
+    // The call takes longer than the stop waits.
+    running.stop().await.unwrap_err();
+}

@@ -1,0 +1,116 @@
+//! Finds writers that undo each other: a field that this controller applies and another writer changes, again and again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+/// The time in which reverts are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+/// This many reverts within the window are reported, and then at most once per window.
+const REVERTS: usize = 5;
+
+/// The reverts of one applied object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contention {
+    reverts: VecDeque<Instant>,
+    reported: Option<Instant>,
+}
+
+impl Contention {
+    /// Counts a revert. Returns the number of reverts in the last minute if it is time for a report.
+    pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
+        self.reverts.push_back(now);
+        while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
+            self.reverts.pop_front();
+        }
+        let is_quiet = self.reported.is_none_or(|at| now.duration_since(at) > WINDOW);
+        if self.reverts.len() < REVERTS || !is_quiet {
+            return None;
+        }
+        self.reported = Some(now);
+        let count = self.reverts.len();
+        Some(count)
+    }
+}
+
+/// Returns the field managers other than `own` that own the field at `path`, according to the object's `managedFields`.
+pub(crate) fn other_managers(object: &Value, path: &[String], own: &str) -> Vec<String> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let mut managers: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["fieldsV1"].as_object().is_some_and(|fields| owns(fields, path)))
+        .filter_map(|entry| entry["manager"].as_str())
+        .filter(|manager| *manager != own)
+        .map(str::to_owned)
+        .collect();
+    managers.sort();
+    managers.dedup();
+    managers
+}
+
+/// Returns whether the set has the field at `path`, or ends above it because it owns a whole list or map.
+fn owns(fields: &Map<String, Value>, path: &[String]) -> bool {
+    let Some((name, below)) = path.split_first() else { return true };
+    // Items of lists have keys instead of positions, so any item counts.
+    let is_item = name.parse::<usize>().is_ok();
+    let mut matching = fields
+        .iter()
+        .filter(|(field, _)| if is_item { !field.starts_with("f:") } else { field.strip_prefix("f:") == Some(name) });
+    matching.any(|(_, inner)| inner.as_object().is_none_or(|inner| inner.is_empty() || owns(inner, below)))
+}
+
+/// Writes a path for people, such as `.spec.containers[0].image`.
+pub(crate) fn display(path: &[String]) -> String {
+    path.iter()
+        .map(|name| if name.parse::<usize>().is_ok() { format!("[{name}]") } else { format!(".{name}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn path(path: &str) -> Vec<String> {
+        path.split('/').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn fifth_revert_in_a_minute_is_reported_once() {
+        let (mut contention, start) = (Contention::default(), Instant::now());
+        let mut reports = Vec::new();
+        for second in 0..200 {
+            if let Some(count) = contention.revert(start + Duration::from_secs(second)) {
+                reports.push((second, count));
+            }
+        }
+        assert_eq!(reports, [(4, 5), (65, 61), (126, 61), (187, 61)]);
+        let mut rare = Contention::default();
+        assert!((0..100).all(|minute| rare.revert(start + Duration::from_secs(20 * minute)).is_none()));
+    }
+
+    #[test]
+    fn managers_of_the_field_are_found() {
+        let entry = |manager: &str, fields: Value| json!({"manager": manager, "fieldsV1": fields});
+        let object = json!({"metadata": {"managedFields": [
+            entry("website-controller", json!({"f:data": {"f:url": {}}})),
+            entry("kubectl-edit", json!({"f:data": {".": {}, "f:url": {}}})),
+            entry("atomic", json!({"f:data": {}})),
+            entry("other", json!({"f:data": {"f:theirs": {}}, "f:spec": {"f:ports": {"k:{\"port\":80}": {"f:name": {}}}}})),
+        ]}});
+        let others = |at: &str| other_managers(&object, &path(at), "website-controller");
+        assert_eq!(others("data/url"), ["atomic", "kubectl-edit"]);
+        assert_eq!(others("spec/ports/0/name"), ["other"]);
+        assert!(others("spec/replicas").is_empty());
+        assert!(other_managers(&json!({}), &path("data"), "x").is_empty());
+    }
+
+    #[test]
+    fn path_is_readable() {
+        assert_eq!(display(&path("spec/containers/0/image")), ".spec.containers[0].image");
+    }
+}
