@@ -15,14 +15,14 @@ const KEYS: usize = 5_000;
 
 /// Why a key was added to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct KeyCause {
     /// When it was added, or when a call failed.
     pub at: SystemTime,
     /// The reason.
     pub reason: CauseReason,
 }
 
-/// The reason of a [`Cause`].
+/// The reason of a [`KeyCause`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CauseReason {
@@ -85,7 +85,7 @@ pub struct LastCall {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistory {
     /// The newest causes, oldest first.
-    pub causes: VecDeque<Cause>,
+    pub causes: VecDeque<KeyCause>,
     /// How many causes there were in total.
     pub total: u64,
     /// The last call that ended.
@@ -105,7 +105,7 @@ struct State {
 
 impl Histories {
     pub(crate) fn cause(&self, key: &ObjectKey, reason: CauseReason) {
-        let cause = Cause { at: SystemTime::now(), reason };
+        let cause = KeyCause { at: SystemTime::now(), reason };
         self.with(key, |history| {
             history.total += 1;
             history.causes.push_back(cause);

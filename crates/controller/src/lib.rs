@@ -111,7 +111,7 @@ pub use error::{ControllerError, ManagerError, UnfinishedKeys};
 pub use explain::{Explanation, WorkState};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
-pub use history::{Cause, CauseReason, EventChange, KeyHistory, LastCall};
+pub use history::{CauseReason, EventChange, KeyCause, KeyHistory, LastCall};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;

@@ -115,9 +115,8 @@ fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> b
         (Some(Value::Array(live)), Value::Array(applied)) => {
             let mut pairs = live.iter().zip(applied).enumerate();
             live.len() == applied.len()
-                && pairs.all(|(index, (live, item))| {
-                    at(&index.to_string(), path, |path| has_field(Some(live), item, path))
-                })
+                && pairs
+                    .all(|(index, (live, item))| at(&index.to_string(), path, |path| has_field(Some(live), item, path)))
         }
         (Some(live), applied) => live == applied,
         // Types omit empty maps and lists when they are written.

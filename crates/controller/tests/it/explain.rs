@@ -12,7 +12,8 @@ async fn explanation_names_state_causes_and_last_call() {
     let sites = sites_named(&["failing", "fine", "later"]);
     let informer = informer(&sites);
     let (recorder, trigger) = (Recorder::new(), Trigger::new());
-    recorder.plan("failing", |_| Err(ReconcileError::new("the DNS does not answer").retry_after(Duration::from_secs(90))));
+    recorder
+        .plan("failing", |_| Err(ReconcileError::new("the DNS does not answer").retry_after(Duration::from_secs(90))));
     recorder.plan("later", |_| Ok(Action::requeue_after(Duration::from_secs(60))));
     let controller = Controller::of(&informer).source(trigger.clone()).reconciler(recorder.clone());
     assert_eq!(controller.explain(&key("fine")).state, WorkState::NotRunning);
@@ -22,7 +23,10 @@ async fn explanation_names_state_causes_and_last_call() {
     let failing = controller.explain(&key("failing"));
     assert!(matches!(failing.state, WorkState::RetryIn(left) if left > Duration::from_secs(80)), "{failing}");
     let text = failing.to_string();
-    assert!(text.contains("failure 1 after ") && text.contains("retry after an error: the DNS does not answer"), "{text}");
+    assert!(
+        text.contains("failure 1 after ") && text.contains("retry after an error: the DNS does not answer"),
+        "{text}"
+    );
     let history = failing.history.unwrap();
     assert_eq!((history.total, history.last_call.unwrap().failures), (2, 1));
     let CauseReason::Event { source, change, object, .. } = &history.causes[0].reason else { panic!("{text}") };

@@ -210,7 +210,8 @@ impl<K: Resource> Context<K> {
             }
         };
         let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
-        let message = format!("{own} and {others} both write {field} of {} {key}: {count} times in the last minute", T::KIND);
+        let message =
+            format!("{own} and {others} both write {field} of {} {key}: {count} times in the last minute", T::KIND);
         tracing::warn!("{message}");
         self.event(EventType::Warning, "FieldContention", message);
     }

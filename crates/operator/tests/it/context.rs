@@ -41,7 +41,7 @@ fn assert_terminal(error: &ReconcileError, expected: &str) {
 }
 
 #[tokio::test]
-async fn kind_without_owns_is_a_terminal_error_that_names_it() {
+async fn undeclared_kind_is_a_terminal_error_that_names_it() {
     let world = World::with_site("blog").await;
     let errors = probe(&world, false, async |cx| {
         let read = cx.get::<ConfigMap>("x").unwrap_err();

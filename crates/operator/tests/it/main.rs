@@ -1,4 +1,5 @@
 //! Tests of operators against an embedded API server.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod apply;
 mod context;
