@@ -119,7 +119,7 @@ impl ServerAudit {
         self.records().len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     ///
     /// # Panics
     ///

@@ -99,7 +99,7 @@ impl Authenticator {
     }
 }
 
-/// Whether a URL of a rule matches a path. A `*` at its end matches any rest.
+/// Returns whether a URL of a rule matches a path. A `*` at its end matches any rest.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),

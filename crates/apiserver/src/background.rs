@@ -47,7 +47,7 @@ trait Controller: Send + 'static {
     /// if there is no change before.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Whether there is pending work that was not tried yet.
+    /// Returns whether there is pending work that was not tried yet.
     fn is_busy(&self) -> bool {
         false
     }

@@ -77,7 +77,7 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Whether the lag has ended.
+    /// Returns whether the lag has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
@@ -148,7 +148,7 @@ impl Faults {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Whether a rule could match a create by its name. Only then the name must be read from the body.
+    /// Returns whether a rule could match a create by its name. Only then the name must be read from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))

@@ -124,8 +124,8 @@ impl Live {
         }
     }
 
-    /// Whether the user may cause upstream requests. These are sent with this server's credentials, which may have more rights than the
-    /// user.
+    /// Returns whether the user may cause upstream requests. These are sent with this server's credentials, which may have more rights than
+    /// the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&self.registry.db, &mut request.headers().clone(), now);
@@ -298,7 +298,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Whether `complete` has the collection, or the whole resource.
+/// Returns whether `complete` has the collection, or the whole resource.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }

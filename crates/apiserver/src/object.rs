@@ -13,7 +13,7 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Whether two objects differ outside of these members.
+/// Returns whether two objects differ outside of these members.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
@@ -61,7 +61,7 @@ pub(crate) fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
 }
 
-/// Whether the status condition of a type is `True`.
+/// Returns whether the status condition of a type is `True`.
 pub(crate) fn holds(object: &Json, kind: &str) -> bool {
     let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
     object.list("/status/conditions").any(is)

@@ -53,7 +53,7 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Whether work on this many bytes is worth another thread.
+/// Returns whether work on this many bytes is worth another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }

@@ -18,12 +18,12 @@ pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-/// Whether the selector matches the labels of an object.
+/// Returns whether the selector matches the labels of an object.
 pub(crate) fn selects(selector: &LabelSelector, object: &Json) -> bool {
     selects_labels(selector, object["metadata"]["labels"].as_object())
 }
 
-/// Whether the selector matches these labels.
+/// Returns whether the selector matches these labels.
 pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }

@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Whether each node has its correct size and its sides are balanced.
+    /// Returns whether each node has its correct size and its sides are balanced.
     fn is_balanced<V>(map: &SharedMap<V>) -> bool {
         map.nodes().iter().all(|node| {
             let [left, right] = node.sides.each_ref().map(SharedMap::weight);

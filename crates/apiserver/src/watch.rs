@@ -252,7 +252,7 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Whether a frame may be ready. With a fault, each frame is sent separately, because faults count frames.
+    /// Returns whether a frame may be ready. With a fault, each frame is sent separately, because faults count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()

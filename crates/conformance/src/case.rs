@@ -34,7 +34,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether the case starts without its own namespace.
+    /// Returns whether the case starts without its own namespace.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")

@@ -43,7 +43,7 @@ impl Json {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Whether this is a string that consists only of digits.
+    /// Returns whether this is a string that consists only of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))

@@ -189,7 +189,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Whether this is a list of objects, so that its metadata belongs to the list.
+/// Returns whether this is a list of objects, so that its metadata belongs to the list.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();

@@ -16,7 +16,7 @@ pub(crate) fn mask(
     replace(&text, |rest| named_revision(rest, &revision))
 }
 
-/// Whether the whole text is a UUID in lower case.
+/// Returns whether the whole text is a UUID in lower case.
 pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }

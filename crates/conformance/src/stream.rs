@@ -86,7 +86,7 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Whether this is a bookmark other than the end mark of the initial events. The server decides when to send such bookmarks.
+/// Returns whether this is a bookmark other than the end mark of the initial events. The server decides when to send such bookmarks.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -40,7 +40,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether the case passes. Differences of wording are ignored.
+    /// Returns whether the case passes. Differences of wording are ignored.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.differences.iter().all(|difference| difference.words)

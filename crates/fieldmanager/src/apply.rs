@@ -158,7 +158,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Whether Go can decode the value as managed fields. If not, it is ignored here, and the check against the schema reports it.
+/// Returns whether Go can decode the value as managed fields. If not, it is ignored here, and the check against the schema reports it.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();

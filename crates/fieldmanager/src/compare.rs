@@ -93,7 +93,7 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Whether server-side apply owns a map of this type as a whole.
+/// Returns whether server-side apply owns a map of this type as a whole.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,

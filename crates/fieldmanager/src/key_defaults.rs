@@ -8,8 +8,8 @@ use super::compare::{keyed, member};
 /// The maximum size of the defaults in the paths of one object, in bytes. An object with more of them is too large to be stored.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Whether the paths of an object's items are within the limit. The path of an item contains the defaults of all keys that the item omits,
-/// so a small object could need any amount of memory.
+/// Returns whether the paths of an object's items are within the limit. The path of an item contains the defaults of all keys that the item
+/// omits, so a small object could need any amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }

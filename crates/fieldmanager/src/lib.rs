@@ -85,7 +85,7 @@ impl<'a> WriteContext<'a> {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
     }
 
-    /// Whether entries of this version are kept. The fields in a version of another group are unknown.
+    /// Returns whether entries of this version are kept. The fields in a version of another group are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {

@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Whether the set contains the path of this one step.
+    /// Returns whether the set contains the path of this one step.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Whether the set contains exactly this path.
+    /// Returns whether the set contains exactly this path.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -91,7 +91,7 @@ impl Set {
         self.children.get(step)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }

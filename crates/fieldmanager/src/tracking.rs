@@ -99,7 +99,7 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Whether the `managedFields` that a client sent clear all entries.
+/// Returns whether the `managedFields` that a client sent clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

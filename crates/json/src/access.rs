@@ -16,12 +16,12 @@ impl Json {
         self.at(path).and_then(Self::as_i64)
     }
 
-    /// Whether the value at a path is `true`.
+    /// Returns whether the value at a path is `true`.
     pub fn is_true(&self, path: &str) -> bool {
         self.at(path).and_then(Self::as_bool).unwrap_or_default()
     }
 
-    /// Whether there is a value other than `null` at a path.
+    /// Returns whether there is a value other than `null` at a path.
     pub fn has(&self, path: &str) -> bool {
         self.at(path).is_some_and(|value| !value.is_null())
     }

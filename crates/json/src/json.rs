@@ -27,52 +27,52 @@ pub enum Json {
 }
 
 impl Json {
-    /// Whether it is `null`.
+    /// Returns whether it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether it is `true` or `false`.
+    /// Returns whether it is `true` or `false`.
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Whether it is a number.
+    /// Returns whether it is a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Whether it is an integer that fits into an `i64`.
+    /// Returns whether it is an integer that fits into an `i64`.
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_i64())
     }
 
-    /// Whether it is an integer that fits into a `u64`.
+    /// Returns whether it is an integer that fits into a `u64`.
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_u64())
     }
 
-    /// Whether it is a number with a fraction or an exponent.
+    /// Returns whether it is a number with a fraction or an exponent.
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_f64())
     }
 
-    /// Whether it is a string.
+    /// Returns whether it is a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether it is an array.
+    /// Returns whether it is an array.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Whether it is an object.
+    /// Returns whether it is an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// Whether it is `null`, an empty string, an empty array or an empty object.
+    /// Returns whether it is `null`, an empty string, an empty array or an empty object.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,

@@ -44,7 +44,7 @@ impl Map {
         }
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -65,7 +65,7 @@ impl Map {
         }
     }
 
-    /// Whether there is a member with this key.
+    /// Returns whether there is a member with this key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -102,7 +102,7 @@ fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Whether Go keeps an earlier value if a null follows. Null clears lists, maps and most types with their own unmarshaler.
+/// Returns whether Go keeps an earlier value if a null follows. Null clears lists, maps and most types with their own unmarshaler.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -132,7 +132,7 @@ fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Whether Go omits a field with this value. It omits most empty values.
+/// Returns whether Go omits a field with this value. It omits most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
     // Go does not treat an empty struct as empty. An empty `managedFields` asks the server to clear it.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";

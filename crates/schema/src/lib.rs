@@ -84,7 +84,7 @@ impl Schema {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Whether the built-in types include this kind in this version, served or not.
+    /// Returns whether the built-in types include this kind in this version, served or not.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -99,7 +99,7 @@ impl Schema {
         &self.root
     }
 
-    /// Whether it is a custom resource.
+    /// Returns whether it is a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom
     }

@@ -220,7 +220,7 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Whether server-side apply owns the struct as a whole, unless a field overrides this.
+/// Returns whether server-side apply owns the struct as a whole, unless a field overrides this.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }

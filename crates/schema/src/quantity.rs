@@ -269,7 +269,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
     Ok(number.rounded(FINEST))
 }
 
-/// Whether Go reads the number with 64 bits. Only such a number can keep its text.
+/// Returns whether Go reads the number with 64 bits. Only such a number can keep its text.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {

@@ -97,7 +97,7 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Whether duplicate members are reported everywhere, even in values without a type.
+    /// Returns whether duplicate members are reported everywhere, even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }

@@ -258,7 +258,7 @@ impl Type {
         }
     }
 
-    /// Whether the key is a field of a struct and not the key of a map.
+    /// Returns whether the key is a field of a struct and not the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }

@@ -460,7 +460,7 @@ fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Whether a key is the merge key `<<`. In quotes, `<<` is an ordinary key.
+/// Returns whether a key is the merge key `<<`. In quotes, `<<` is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));

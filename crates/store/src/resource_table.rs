@@ -80,7 +80,7 @@ impl Table {
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Whether all changes after a revision are in the log.
+    /// Returns whether all changes after a revision are in the log.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -142,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Whether the oldest change exceeds the age in `history`.
+    /// Returns whether the oldest change exceeds the age in `history`.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }

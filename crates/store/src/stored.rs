@@ -185,7 +185,7 @@ impl Stored {
         self.origin.version()
     }
 
-    /// Whether the write created the object.
+    /// Returns whether the write created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -195,7 +195,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Whether both objects have the same content. Their versions may differ.
+    /// Returns whether both objects have the same content. Their versions may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -273,7 +273,7 @@ impl Stored {
         Labels(self.body.member(Member::Labels).unwrap_or_default())
     }
 
-    /// Whether the object is being deleted.
+    /// Returns whether the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
@@ -293,7 +293,7 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Whether it is known that the stored bytes can be served in this form. The form may change other objects.
+    /// Returns whether it is known that the stored bytes can be served in this form. The form may change other objects.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }

@@ -12,7 +12,7 @@ const POD_LEVEL: &[&str] = &["cpu", "memory"];
 /// The greatest quantity that is compared in thousandths. Greater ones are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Whether limit ranges apply to the write. Stored pods are not checked again unless they are resized.
+/// Returns whether limit ranges apply to the write. Stored pods are not checked again unless they are resized.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -239,7 +239,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Whether `a` is more than `b`, in the precision that fits `all`.
+/// Returns whether `a` is more than `b`, in the precision that fits `all`.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

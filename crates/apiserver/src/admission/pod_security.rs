@@ -152,7 +152,7 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Whether pods that satisfy `other` may violate this standard.
+    /// Returns whether pods that satisfy `other` may violate this standard.
     pub(crate) fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }

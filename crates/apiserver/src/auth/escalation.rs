@@ -17,7 +17,7 @@ use crate::request::user::{MASTERS, User};
 /// The limit of comparisons between granted and held permissions. A rule of a few kilobytes can expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Whether writes of the kind grant permissions.
+/// Returns whether writes of the kind grant permissions.
 pub(crate) fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
@@ -137,7 +137,7 @@ impl Granter<'_> {
         ))
     }
 
-    /// Whether only fields change that garbage collection writes.
+    /// Returns whether only fields change that garbage collection writes.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();

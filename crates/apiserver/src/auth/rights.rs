@@ -48,7 +48,7 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Whether one rule alone contains the right.
+    /// Returns whether one rule alone contains the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
@@ -88,7 +88,7 @@ impl Thing {
     }
 }
 
-/// Whether the URL of a rule covers another URL. A `*` at its end matches any rest.
+/// Returns whether the URL of a rule covers another URL. A `*` at its end matches any rest.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

@@ -55,7 +55,7 @@ impl Controller for Cleaner {
         }
     }
 
-    /// Whether a namespace was not processed yet.
+    /// Returns whether a namespace was not processed yet.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
@@ -101,7 +101,7 @@ struct Remaining {
     finalizers: Vec<String>,
 }
 
-/// Whether the namespace was not recreated and is still terminating.
+/// Returns whether the namespace was not recreated and is still terminating.
 fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())

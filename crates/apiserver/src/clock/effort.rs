@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether four times as many parts take at most eight times the CPU time. Quadratic work takes sixteen times.
+/// Returns whether four times as many parts take at most eight times the CPU time. Quadratic work takes sixteen times.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
     // Warm up, so that lazily initialized tables do not count.

@@ -50,7 +50,7 @@ fn repeated_patterns_of_a_definition_are_shared() {
     }
 }
 
-/// Checks the result of pruning and defaulting a spec, and the reported unknown fields.
+/// Prunes and defaults a spec, and checks the result and the reported unknown fields.
 #[track_caller]
 fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);

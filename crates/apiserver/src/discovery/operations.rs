@@ -272,7 +272,7 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Whether a kind has no own routes. Custom resources are served by a catch-all route.
+/// Returns whether a kind has no own routes. Custom resources are served by a catch-all route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }

@@ -70,7 +70,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the fault takes effect during a watch. Such faults are skipped before the request is served.
+    /// Returns whether the fault takes effect during a watch. Such faults are skipped before the request is served.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -244,7 +244,7 @@ impl Armed {
         Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
     }
 
-    /// Whether the rule fires for this request. Updates the counters.
+    /// Returns whether the rule fires for this request. Updates the counters.
     pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
@@ -268,7 +268,7 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Whether the rule can be dropped.
+    /// Returns whether the rule can be dropped.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),

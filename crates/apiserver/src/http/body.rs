@@ -73,8 +73,8 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Whether a small body can cause much work. YAML aliases and JSON patch operations copy values, RBAC rules multiply, and the labels of a
-/// namespace are checked against all of its pods.
+/// Returns whether a small body can cause much work. YAML aliases and JSON patch operations copy values, RBAC rules multiply, and the
+/// labels of a namespace are checked against all of its pods.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -117,7 +117,7 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Whether the work on a small body is offloaded.
+    /// Returns whether the work on a small body is offloaded.
     async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();

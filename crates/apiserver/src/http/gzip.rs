@@ -18,7 +18,7 @@ pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Whether the client accepts gzip. Only the exact spelling `gzip` counts.
+/// Returns whether the client accepts gzip. Only the exact spelling `gzip` counts.
 pub(super) fn accepts_gzip(call: &Call) -> bool {
     call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
 }

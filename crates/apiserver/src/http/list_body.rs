@@ -103,7 +103,7 @@ impl ListBody {
         })
     }
 
-    /// Whether the last part was returned.
+    /// Returns whether the last part was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }

@@ -71,7 +71,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Whether the response has a protobuf form. Metadata always has one, tables never.
+/// Returns whether the response has a protobuf form. Metadata always has one, tables never.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -85,7 +85,7 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Whether a per-method route accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
+/// Returns whether a per-method route accepts the clause. Such routes do not understand `application/*`, and ignore parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -117,7 +117,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Whether the output is indented: if `pretty` says so, or by default for curl, Wget and browsers.
+/// Returns whether the output is indented: if `pretty` says so, or by default for curl, Wget and browsers.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,

@@ -125,7 +125,7 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
+/// Returns whether `If-None-Match` matches. As in RFC 9110, it can be a list, have weak tags, or be `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

@@ -97,7 +97,7 @@ fn handshake(call: &Call) -> Reply {
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// Whether Go's `url.ParseRequestURI` accepts the text: an absolute URI or a path.
+/// Returns whether Go's `url.ParseRequestURI` accepts the text: an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

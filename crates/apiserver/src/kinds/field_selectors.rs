@@ -21,7 +21,7 @@ pub(crate) fn claims(resource: &str, object: &Json) -> Vec<String> {
     builtin::of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
 
-/// Whether the store indexes the selectable fields of the kind.
+/// Returns whether the store indexes the selectable fields of the kind.
 fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
@@ -36,7 +36,7 @@ pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Opt
     })
 }
 
-/// Whether the object matches the field selector in the version of the kind.
+/// Returns whether the object matches the field selector in the version of the kind.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),

@@ -29,7 +29,7 @@ pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Whether the value is zero or absent. Strings that are not a number or a percentage count as zero.
+/// Returns whether the value is zero or absent. Strings that are not a number or a percentage count as zero.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,

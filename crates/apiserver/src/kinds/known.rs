@@ -127,7 +127,7 @@ impl Kinds {
         self.group(group)?.routing
     }
 
-    /// Whether the version is built in. Custom resources of such a version are not served, because its paths are taken.
+    /// Returns whether the version is built in. Custom resources of such a version are not served, because its paths are taken.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }

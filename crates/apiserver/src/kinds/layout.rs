@@ -27,22 +27,22 @@ impl Kind {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }
 
-    /// Whether objects have a protobuf encoding.
+    /// Returns whether objects have a protobuf encoding.
     pub(crate) fn has_protobuf(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether the kind supports strategic merge patches.
+    /// Returns whether the kind supports strategic merge patches.
     pub(crate) fn takes_strategic_patches(&self) -> bool {
         self.is_declared()
     }
 
-    /// Whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
+    /// Returns whether bodies must contain `apiVersion` and `kind`. Bodies of other kinds get them from the URL.
     pub(crate) fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Whether list items contain `apiVersion` and `kind`, and the list an empty `continue`.
+    /// Returns whether list items contain `apiVersion` and `kind`, and the list an empty `continue`.
     pub(crate) fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }

@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Whether this is the address of this server in the endpoints of `default/kubernetes`. The server listens only on loopback.
+/// Returns whether this is the address of this server in the endpoints of `default/kubernetes`. The server listens only on loopback.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -32,7 +32,7 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid_text(path, address, why))
 }
 
-/// Whether a text is a valid CIDR.
+/// Returns whether a text is a valid CIDR.
 pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }

@@ -126,7 +126,7 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Whether the selector of the budget selects the pod. A missing selector selects nothing, an empty one everything.
+/// Returns whether the selector of the budget selects the pod. A missing selector selects nothing, an empty one everything.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }

@@ -30,7 +30,7 @@ pub(crate) trait PostHandler: Sync {
     /// Returns the task for a body that passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Whether the request only reads.
+    /// Returns whether the request only reads.
     fn is_question(&self) -> bool {
         false
     }

@@ -47,7 +47,7 @@ pub(crate) trait Strategy: Send + Sync {
         PlainFinalizers::Rejected
     }
 
-    /// Whether a write of the status keeps all metadata but the managed fields.
+    /// Returns whether a write of the status keeps all metadata but the managed fields.
     fn status_keeps_metadata(&self) -> bool {
         false
     }
@@ -111,12 +111,12 @@ pub(crate) trait Strategy: Send + Sync {
         MetadataChecks::Update
     }
 
-    /// Whether a create validates the metadata only if everything else is valid.
+    /// Returns whether a create validates the metadata only if everything else is valid.
     fn checks_metadata_last(&self) -> bool {
         false
     }
 
-    /// Whether a create keeps the status of the request, although `/status` is a subresource.
+    /// Returns whether a create keeps the status of the request, although `/status` is a subresource.
     fn keeps_sent_status(&self) -> bool {
         false
     }
@@ -137,12 +137,12 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
-    /// Whether something other than metadata finalizers keeps a terminating object.
+    /// Returns whether something other than metadata finalizers keeps a terminating object.
     fn is_held(&self, _object: &Json) -> bool {
         false
     }
 
-    /// Whether `orphanDependents=false` means foreground deletion.
+    /// Returns whether `orphanDependents=false` means foreground deletion.
     fn waits_for_dependents(&self) -> bool {
         false
     }
@@ -165,7 +165,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether the change bumps the generation. By default, any change outside of metadata and status does.
+    /// Returns whether the change bumps the generation. By default, any change outside of metadata and status does.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
@@ -207,7 +207,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether rules read the objects so often that the store caches their decoded trees.
+    /// Returns whether rules read the objects so often that the store caches their decoded trees.
     fn is_read_often(&self) -> bool {
         false
     }
@@ -232,8 +232,8 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether kube-apiserver stores a new object without defaults that it adds on each read. The next update stores these defaults. It
-    /// counts as a change even if it changes nothing else.
+    /// Returns whether kube-apiserver stores a new object without defaults that it adds on each read. The next update stores these
+    /// defaults. It counts as a change even if it changes nothing else.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -274,7 +274,7 @@ pub(crate) trait Strategy: Send + Sync {
         Pods::Unrelated
     }
 
-    /// Whether the objects only report what happened, as events do. There are many, no client waits for them, and they expire.
+    /// Returns whether the objects only report what happened, as events do. There are many, no client waits for them, and they expire.
     fn is_report(&self) -> bool {
         false
     }

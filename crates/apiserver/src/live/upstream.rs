@@ -183,7 +183,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Whether the object does not exist. A 404 without the object's name means that the resource does not exist.
+    /// Returns whether the object does not exist. A 404 without the object's name means that the resource does not
+    /// exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }

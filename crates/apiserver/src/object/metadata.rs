@@ -48,7 +48,7 @@ pub(crate) fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     }
 }
 
-/// Whether the object is terminating.
+/// Returns whether the object is terminating.
 pub(crate) fn is_deleting(object: &Json) -> bool {
     object.has("/metadata/deletionTimestamp")
 }
@@ -86,7 +86,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Whether two objects differ in anything but the timestamps of managed fields.
+/// Returns whether two objects differ in anything but the timestamps of managed fields.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

@@ -80,7 +80,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Whether the value has no members or items to compare one by one.
+/// Returns whether the value has no members or items to compare one by one.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,

@@ -164,7 +164,7 @@ impl Registry {
     }
 }
 
-/// Whether the kind is built in, or its custom resource definition still exists with the same uid and is not being
+/// Returns whether the kind is built in, or its custom resource definition still exists with the same uid and is not being
 /// deleted.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {

@@ -174,7 +174,7 @@ impl Registry {
     }
 }
 
-/// Whether an object is being deleted and nothing delays its removal.
+/// Returns whether an object is being deleted and nothing delays its removal.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()

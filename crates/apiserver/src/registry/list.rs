@@ -47,12 +47,12 @@ impl Selection {
         }
     }
 
-    /// Whether the selectors match every object of the collection.
+    /// Returns whether the selectors match every object of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Whether the selectors match an object of the range. It decodes no more of the object than the selectors need.
+    /// Returns whether the selectors match an object of the range. It decodes no more of the object than the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -322,7 +322,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Whether a real server reads the kind from etcd each time, without the watch cache.
+/// Returns whether a real server reads the kind from etcd each time, without the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }

@@ -92,7 +92,7 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Whether an update of a pod adds a container or changes an image. An update can change nothing else that the
+/// Returns whether an update of a pod adds a container or changes an image. An update can change nothing else that the
 /// standards check.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {

@@ -119,7 +119,7 @@ impl Transform {
         }
     }
 
-    /// Whether an empty list in this form has `null` for its items. This applies to metadata, and to tables of kinds
+    /// Returns whether an empty list in this form has `null` for its items. This applies to metadata, and to tables of kinds
     /// without their own columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {

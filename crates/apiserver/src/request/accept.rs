@@ -57,7 +57,7 @@ impl Clause {
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Whether the response should be indented.
+    /// Returns whether the response should be indented.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }

@@ -74,7 +74,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// Whether the text has a `%` without two hexadecimal digits after it.
+/// Returns whether the text has a `%` without two hexadecimal digits after it.
 pub(crate) fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

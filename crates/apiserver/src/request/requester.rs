@@ -32,7 +32,7 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Whether the deadline has passed, so that the client has received a timeout.
+    /// Returns whether the deadline has passed, so that the client has received a timeout.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

@@ -153,7 +153,7 @@ impl FieldErrors {
         self.size
     }
 
-    /// Whether the limit is reached. Callers can stop validating.
+    /// Returns whether the limit is reached. Callers can stop validating.
     pub(crate) fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

@@ -144,7 +144,7 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Whether the text consists of ASCII letters and digits, with `others` only inside. True for the empty text.
+/// Returns whether the text consists of ASCII letters and digits, with `others` only inside. True for the empty text.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

@@ -39,7 +39,7 @@ async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Whether a token is accepted. Asserts that requests and reviews agree.
+/// Returns whether a token is accepted. Asserts that requests and reviews agree.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;

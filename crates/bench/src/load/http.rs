@@ -96,7 +96,8 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Whether the client has closed the connection. Data from the client counts as well: no client sends anything while it reads a watch.
+    /// Returns whether the client has closed the connection. Data from the client counts as well: no client sends anything while it reads a
+    /// watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);

@@ -27,13 +27,13 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Whether the group does not belong to Kubernetes itself.
+    /// Returns whether the group does not belong to Kubernetes itself.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
     }
 
-    /// Whether this is a CustomResourceDefinition.
+    /// Returns whether this is a CustomResourceDefinition.
     pub(super) fn is_definition(&self) -> bool {
         self.text("/kind") == "CustomResourceDefinition"
     }

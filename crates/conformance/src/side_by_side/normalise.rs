@@ -73,7 +73,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Whether this is an address of the Service range.
+/// Returns whether this is an address of the Service range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }

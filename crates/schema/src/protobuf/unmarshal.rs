@@ -178,7 +178,7 @@ fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> 
     if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Whether a value nests at most `levels_left` lists and objects.
+/// Returns whether a value nests at most `levels_left` lists and objects.
 fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
         Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),

@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Whether the cursor is at the end.
+    /// Returns whether the cursor is at the end.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether a line break is at an offset from the current position.
+    /// Returns whether a line break is at an offset from the current position.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -114,13 +114,13 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Whether the current character can be part of an anchor, a handle or a directive name.
+    /// Returns whether the current character can be part of an anchor, a handle or a directive name.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Whether a document start or end marker is here.
+    /// Returns whether a document start or end marker is here.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }

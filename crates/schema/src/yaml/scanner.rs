@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Whether more tokens are needed, because the first one may turn out to be a key.
+    /// Returns whether more tokens are needed, because the first one may turn out to be a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the key of a level is still possible. A key must be short and on one line.
+    /// Returns whether the key of a level is still possible. A key must be short and on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -265,7 +265,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a plain scalar may begin here.
+    /// Returns whether a plain scalar may begin here.
     fn begins_plain(&self) -> bool {
         match self.cursor.byte(0) {
             b'-' => !self.cursor.is_blank(1),

@@ -62,7 +62,7 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Whether the pod has its own user namespace.
+    /// Returns whether the pod has its own user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -72,7 +72,7 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Whether the security context of a container has a value at a pointer.
+/// Returns whether the security context of a container has a value at a pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }

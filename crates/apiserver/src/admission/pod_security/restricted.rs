@@ -31,7 +31,7 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Whether the pod is exempt from Linux-only rules. Validation rejects such fields in pods for Windows.
+/// Returns whether the pod is exempt from Linux-only rules. Validation rejects such fields in pods for Windows.
 fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }

@@ -16,7 +16,7 @@ const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation for the storage class that preceded the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Whether quotas apply to the write. Most kinds are charged only at creation.
+/// Returns whether quotas apply to the write. Most kinds are charged only at creation.
 pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -34,7 +34,7 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// Whether objects of this resource use the resource of a quota.
+/// Returns whether objects of this resource use the resource of a quota.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

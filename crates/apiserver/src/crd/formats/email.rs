@@ -1,6 +1,7 @@
-//! A single address of RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group of one address.
+//! Email addresses as in RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Comments may be nested to any depth. They are parsed without recursion.
+/// Returns whether the text is a single email address. Comments may be nested to any depth, because the parser reads
+/// them without recursion.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
@@ -65,7 +66,7 @@ fn address(rest: &mut &str) -> Option<()> {
     atom(rest).filter(|atom| is_dotted(atom)).map(|_| ())
 }
 
-/// One word or more.
+/// Reads one or more words.
 fn phrase(rest: &mut &str) -> Option<()> {
     let mut words = 0;
     loop {

@@ -99,7 +99,7 @@ impl DocumentCache {
     }
 }
 
-/// Whether a document counts towards the limit. The OpenAPI 2 documents, one in each form, do not.
+/// Returns whether a document counts towards the limit. The OpenAPI 2 documents, one in each form, do not.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }

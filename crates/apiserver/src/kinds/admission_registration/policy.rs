@@ -64,7 +64,7 @@ impl Strategy for AdmissionPolicy {
     }
 }
 
-/// Whether a policy matches any served resource.
+/// Returns whether a policy matches any served resource.
 pub(super) fn matches_any_served(kinds: &Kinds, policy: &Json) -> bool {
     policy.list("/spec/matchConstraints/resourceRules").any(|rule| matches_served(kinds, rule))
 }

@@ -171,7 +171,7 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Whether a text looks like a name of the time zone database. It does not look the name up.
+/// Returns whether a text looks like a name of the time zone database. It does not look the name up.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

@@ -88,7 +88,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Whether the address of an endpoint belongs to the pod that it refers to.
+    /// Returns whether the address of an endpoint belongs to the pod that it refers to.
     fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {

@@ -315,7 +315,7 @@ fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
 
-/// Whether the ports are allocated node ports.
+/// Returns whether the ports are allocated node ports.
 fn gets_node_ports(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" => true,
@@ -324,7 +324,7 @@ fn gets_node_ports(spec: &Json) -> bool {
     }
 }
 
-/// Whether the Service is reachable from outside of the cluster.
+/// Returns whether the Service is reachable from outside of the cluster.
 fn is_reachable(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" | "LoadBalancer" => true,

@@ -195,7 +195,7 @@ fn policy(check: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Whether the stored autoscaler refers to an object with an invalid `apiVersion`.
+/// Returns whether the stored autoscaler refers to an object with an invalid `apiVersion`.
 fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

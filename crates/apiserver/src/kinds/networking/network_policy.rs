@@ -139,7 +139,7 @@ fn block_errors(block: Check<'_>) -> Check<'_> {
     })
 }
 
-/// Whether a CIDR is a strict subset of another.
+/// Returns whether a CIDR is a strict subset of another.
 fn lies_within(inner: &str, outer: &str) -> bool {
     let read = |range: &str| {
         let (address, length) = range.split_once('/')?;

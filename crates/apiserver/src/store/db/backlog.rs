@@ -73,7 +73,7 @@ impl Changes {
         }
     }
 
-    /// Whether there is neither an unread change nor an unread [`Lagged`].
+    /// Returns whether there is neither an unread change nor an unread [`Lagged`].
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged

@@ -214,12 +214,12 @@ impl Feed {
         }
     }
 
-    /// Whether the resource was removed or renewed, so that no more changes will follow.
+    /// Returns whether the resource was removed or renewed, so that no more changes will follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
 
-    /// Whether a change, or the end, may be ready.
+    /// Returns whether a change, or the end, may be ready.
     pub(crate) fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
@@ -260,7 +260,7 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Whether all changes so far have been returned.
+    /// Returns whether all changes so far have been returned.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         let is_at_end = || match self.live {
             true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),

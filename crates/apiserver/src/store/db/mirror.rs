@@ -63,12 +63,12 @@ impl Db {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Whether this store is a mirror of another cluster.
+    /// Returns whether this store is a mirror of another cluster.
     pub(crate) fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Whether the upstream cluster determines the object's state, because it has no local write.
+    /// Returns whether the upstream cluster determines the object's state, because it has no local write.
     pub(crate) fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {

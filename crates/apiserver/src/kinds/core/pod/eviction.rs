@@ -76,7 +76,7 @@ fn condition() -> Json {
     })
 }
 
-/// Whether the pod is finished or terminating, which is final.
+/// Returns whether the pod is finished or terminating, which is final.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

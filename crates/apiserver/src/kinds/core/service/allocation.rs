@@ -30,7 +30,7 @@ fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
 
-/// Whether the Service has a port for health checks of load balancers.
+/// Returns whether the Service has a port for health checks of load balancers.
 pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
@@ -135,7 +135,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Whether a Service may have the address. The first and the last address of the range are reserved.
+/// Returns whether a Service may have the address. The first and the last address of the range are reserved.
 fn is_in_range(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [10, 0, 0, 1..=254])
 }

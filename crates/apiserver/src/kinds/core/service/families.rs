@@ -59,7 +59,7 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Whether the policy stays PreferDualStack, and type, addresses and families are unchanged.
+/// Returns whether the policy stays PreferDualStack, and type, addresses and families are unchanged.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let same = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
