@@ -9,7 +9,7 @@ use super::StrictFinding;
 /// A decoded object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The object, without the fields that are unknown to its type.
+    /// The decoded object. It has no fields that are unknown to its type.
     pub object: Json,
     /// Unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,
@@ -21,7 +21,7 @@ pub struct Decoded {
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or does not name its kind.
     Unrecognized(String),
-    /// The object has another kind or version.
+    /// The object has an unexpected kind or version.
     OtherKind(String),
     /// A value has the wrong type or format.
     Value(String),

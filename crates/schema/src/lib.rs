@@ -1,13 +1,13 @@
-//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with them.
+//! The types of all built-in Kubernetes kinds and of custom resources. Functions decode and encode objects with these types.
 //!
 //! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
-//!   (`generate/README.md` describes how it is generated). The schemas of custom resources come from their definitions. A schema consists
-//!   of [`Type`]s.
+//!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
+//!   [`Type`]s.
 //! - [`decode`] decodes a body as kube-apiserver does. The object has the form that Go writes. Each [`StrictFinding`] is an unknown or
 //!   duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
-//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the binary format. [`quantity`] parses and formats quantities.
+//! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
 //! All functions are pure: they use no I/O, clock or task.
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its work is linear in the input unless its docs say
-//! otherwise. A function that takes a `Json` recurses once per level.
+//! A function that reads bytes accepts at most [`DEEPEST`] levels of nesting. Its running time is linear in the input unless its docs say
+//! otherwise. A function that takes a `Json` recurses once for each level of nesting.
 
 use pintle_json::Json;
 
@@ -61,7 +61,7 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once per level, so a much deeper
+/// The maximum nesting of lists and objects in a body. Code that reads, writes or drops a value recurses once for each level. A much deeper
 /// value would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
@@ -74,7 +74,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the schema of a built-in kind. `version` is `version` or `group/version`.
+    /// Returns the schema of a built-in kind. `version` has the form `version` or `group/version`.
     pub fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
@@ -84,7 +84,7 @@ impl Schema {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Returns whether the built-in types include this kind in this version, served or not.
+    /// Returns whether the built-in types include this kind in this version. The version need not be served.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
@@ -99,12 +99,12 @@ impl Schema {
         &self.root
     }
 
-    /// Returns whether it is a custom resource.
+    /// Returns whether this is the schema of a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom
     }
 
-    /// Decodes an object that is already JSON, such as the result of a patch, in the same way as [`decode`].
+    /// Decodes an object in the same way as [`decode`] from a JSON value, such as the result of a patch.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object as Go writes it: without the empty values that Go omits, and with the values that it always writes. Returns an
-    /// object that does not fit the schema unchanged.
+    /// Returns the object as Go writes it. Empty values that Go omits are removed, and absent values that Go always writes are added. An
+    /// object that does not fit the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -122,7 +122,7 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind with nothing set, as Go writes it.
+    /// Returns an object of this kind in which no field is set, as Go writes it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),
@@ -131,7 +131,7 @@ impl Schema {
     }
 }
 
-/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if there is no such struct.
+/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if no struct has this name.
 pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
@@ -144,7 +144,7 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
 /// The first document of a YAML text with the findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a YAML 1.1 body as Kubernetes does. Only the first document counts. An empty body is null.
+/// Reads a YAML 1.1 body as Kubernetes does. Reads only the first document. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -154,13 +154,13 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, this is much shorter than
-/// [`write_yaml`]. Some readers reject keys of more than 1000 bytes in this form.
+/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the result is much shorter than
+/// the result of [`write_yaml`]. Some YAML parsers reject keys of more than 1000 bytes in this form.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file: UTF-8, or UTF-16 with a byte order mark. The mark is removed.
+/// Returns the text of a YAML or JSON file: UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
 ///
 /// # Errors
 ///

@@ -18,10 +18,10 @@ pub enum Type {
     Struct {
         /// The struct.
         of: StructRef,
-        /// Whether server-side apply owns it as a whole.
+        /// Whether server-side apply owns the struct as a whole.
         atomic: bool,
     },
-    /// A map with any keys.
+    /// A map with arbitrary keys.
     Map(Arc<MapType>),
     /// A list.
     List(Arc<ListType>),
@@ -94,11 +94,11 @@ pub struct ListType {
 /// How server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
-    /// Items have no identity: a manager owns the whole list.
+    /// The items have no identity, and a manager owns the whole list.
     Atomic,
-    /// Items are identified by their value.
+    /// Each item is identified by its value.
     Set,
-    /// Items are identified by key fields.
+    /// Each item is identified by the values of its key fields.
     Keyed(Vec<ListKey>),
 }
 
@@ -118,13 +118,13 @@ pub struct Struct {
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all other fields. `None` if there are no others.
+    /// The type of all other fields. `None` if the struct allows no other fields.
     pub rest: Option<Type>,
     /// The indexes of the fields with a protobuf number, in the order of their numbers.
     pub numbered: Vec<usize>,
     /// The indexes of the fields that Go always writes.
     pub(super) always: Vec<usize>,
-    /// The name length and the index of each field, ordered by length and then name. Most lookups only compare lengths.
+    /// The name length and the index of each field, ordered by length and then by name. Most lookups then need to compare only lengths.
     by_name: Vec<(usize, usize)>,
 }
 
@@ -155,7 +155,7 @@ impl Struct {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first segment of the group and the version, such as `apps` and `v1`.
+    /// Returns the first segment of the group, and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
@@ -188,16 +188,17 @@ pub struct Field {
     pub always: bool,
     /// Whether an object without the field is incomplete.
     pub required: bool,
-    /// How strategic merge patches treat it.
+    /// How strategic merge patches treat the field.
     pub merge: Merge,
-    /// The protobuf field number, after the number of the enclosing message if there is one. Empty if protobuf does not have the field.
+    /// The path of protobuf field numbers. It is the field's number, preceded by the number of the embedded message that contains the
+    /// field, if there is one. The path is empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// Merges a list: by `key`, or by value if its items are scalars.
+    /// Merges a list by `key`, or by value if its items are scalars.
     pub lists: bool,
     /// Replaces the struct.
     pub replace: bool,
@@ -213,7 +214,7 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// The index of a built-in struct in the type table. Such structs may contain themselves.
+    /// The index of a built-in struct in the type table. Built-in structs may contain themselves.
     BuiltIn(u16),
     /// A struct of a custom resource.
     Custom(Arc<Struct>),
@@ -242,7 +243,7 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the fields: a struct may contain itself.
+        // The output omits the fields, because a struct may contain itself.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }
@@ -258,7 +259,7 @@ impl Type {
         }
     }
 
-    /// Returns whether the key is a field of a struct and not the key of a map.
+    /// Returns whether the key names a field of a struct. Returns false for the key of a map.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }

@@ -72,7 +72,7 @@ impl Cell {
             },
             ("integer", Json::Number(number)) if number.is_i64() || number.is_u64() => Json::Number(number.clone()),
             ("integer", Json::Number(number)) => {
-                #[expect(clippy::cast_possible_truncation, reason = "")]
+                #[expect(clippy::cast_possible_truncation, reason = "a column of integers truncates fractions")]
                 let whole = number.as_f64().unwrap_or_default() as i64;
                 whole.into()
             }
