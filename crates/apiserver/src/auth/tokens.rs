@@ -64,7 +64,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses the text of a token file. Returns the number of the first invalid line.
+    /// Parses the text of a token file. The error is the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -93,7 +93,7 @@ impl Tokens {
     }
 }
 
-/// Returns the unquoted columns of a line. `None` if a quote is not closed.
+/// Returns the unquoted columns of a line. Returns `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

@@ -11,10 +11,11 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// The name of the resource.
+/// The name of the resource, as used by the store.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// Returns `service`, `group` and `version` of an APIService that delegates its version to a Service.
+/// Returns `service`, `group` and `version` of an APIService that delegates its group version to a Service. Returns
+/// `None` for other APIServices.
 pub(crate) fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())
@@ -29,7 +30,7 @@ impl Strategy for ApiService {
         true
     }
 
-    // The name for the core group ends with a dot.
+    // The name of an APIService for the core group ends with a dot.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

@@ -1,4 +1,4 @@
-//! Workloads: kinds that run a number of pods.
+//! Workloads, which are kinds that run a number of pods.
 
 mod controller_revision;
 mod daemon_set;
@@ -80,7 +80,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .done()
 }
 
-/// The columns of kinds with a number of identical replicas.
+/// The table columns of kinds with a number of identical replicas.
 fn replica_columns() -> Option<Vec<Column>> {
     table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
 }
@@ -105,7 +105,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Reports negative numbers and parts that exceed the number of replicas.
+/// Reports negative numbers in the status. Also reports numbers that exceed the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

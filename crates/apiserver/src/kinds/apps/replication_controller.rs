@@ -1,4 +1,4 @@
-//! ReplicationController, which belongs to the core group.
+//! The kind ReplicationController. It belongs to the core group.
 
 use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
 use crate::kinds::check::Check;
@@ -18,7 +18,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver checks the old template.
+            // kube-apiserver checks the template of the old object here.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

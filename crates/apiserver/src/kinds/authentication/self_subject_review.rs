@@ -1,4 +1,4 @@
-//! SelfSubjectReview: returns the user of the request.
+//! The kind SelfSubjectReview. A review returns the user of the request.
 
 use pintle_json::{Json, json};
 

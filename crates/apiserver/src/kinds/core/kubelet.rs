@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 
 /// The default port of a kubelet.
 const KUBELET_PORT: i64 = 10_250;
-/// The types of node addresses, the preferred one first.
+/// The types of node addresses. The preferred type is first.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// Returns the host and port of the kubelet.

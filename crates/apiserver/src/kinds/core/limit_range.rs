@@ -86,7 +86,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // kube-apiserver reports the value of another field in some of these errors.
+        // As in kube-apiserver, some of these errors contain the value of another field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),
@@ -114,7 +114,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     limit
 }
 
-/// Validates the ratio of limit to request for one resource.
+/// Validates `maxLimitRequestRatio` for one resource.
 fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let object = limit.object();
     let Some(text) = object["maxLimitRequestRatio"].get(resource).and_then(Json::as_str) else { return limit };

@@ -50,7 +50,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Removes all fields of the secrets but their names.
+/// Removes all fields of the secret references except their names.
 fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {

@@ -1,4 +1,4 @@
-//! `/eviction`: deletes a pod if its disruption budget allows it.
+//! The subresource `/eviction`, which deletes a pod if the pod's disruption budget allows this.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // A pod that is exempt from its budget can lose the exemption before it is deleted. Finished and terminating pods cannot.
+        // A pod that is exempt from its budget can lose the exemption before it is deleted. Only finished and terminating pods keep the
+        // exemption.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {

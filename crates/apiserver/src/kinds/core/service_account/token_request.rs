@@ -1,4 +1,4 @@
-//! `/token`: issues a token for the service account.
+//! The subresource `/token`, which issues a token for the service account.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// `authentication.k8s.io/v1` TokenRequest. It is not stored. As in kube-apiserver, a dry run issues a token, too.
+/// The strategy of TokenRequest of `authentication.k8s.io/v1`, which is not stored. As in kube-apiserver, a dry run
+/// also issues a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
