@@ -1,4 +1,4 @@
-//! The API verbs, the same for every kind.
+//! The API verbs, which are the same for every kind.
 //!
 //! No function that writes one object awaits. It reads the store, computes the new object, and commits it only if its
 //! inputs have not changed. The HTTP layer and the background tasks call the same functions.
@@ -60,10 +60,10 @@ use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
-/// How long a request waits for a revision that does not exist yet.
+/// The maximum time that a request waits for a revision that does not exist yet.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API below the HTTP layer: the state, with the verbs as methods.
+/// The API below the HTTP layer. It contains the state of the server, and has the verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Db,
@@ -81,9 +81,9 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins.
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
-    /// Locked only to copy or replace the reference.
+    /// The served kinds. The lock is held only to copy or replace the reference.
     kinds: RwLock<Arc<Kinds>>,
-    /// Serializes changes of `kinds`.
+    /// A lock that serializes changes of `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -134,7 +134,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // Dropping the last reference can take a while.
+        // The old set is dropped after the lock is released, because dropping the last reference can take long.
         drop(old);
     }
 
@@ -148,7 +148,7 @@ impl Registry {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the context for the rules of kinds, for a request of `user`.
+    /// Returns the context for the rules of a kind. The request comes from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &self.db, user, labelled: true }
     }
@@ -176,7 +176,7 @@ impl Registry {
     }
 }
 
-/// Returns the stored form of an object.
+/// Returns an object in its stored form.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
         .selectable(kinds::selectable(resource, object))

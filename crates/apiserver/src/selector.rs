@@ -7,13 +7,13 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// Parses a structured selector. Null selects nothing. Returns `None` if the selector is invalid.
+/// Parses a structured selector. A null selector selects no objects. Returns `None` if the selector is invalid.
 pub(crate) fn structured(selector: &Json) -> Option<LabelSelector> {
     let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a structured selector. Returns "" if it is invalid.
+/// Formats a structured selector. Returns an empty text if the selector is invalid.
 pub(crate) fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }

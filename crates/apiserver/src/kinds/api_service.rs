@@ -21,7 +21,7 @@ pub(crate) fn delegated_spec(stored: &Stored) -> Option<Json> {
     object.has("/spec/service").then(|| object["spec"].take())
 }
 
-/// `apiregistration.k8s.io/v1` APIService.
+/// The strategy of APIService in `apiregistration.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ApiService;
 

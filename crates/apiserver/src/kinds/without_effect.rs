@@ -1,11 +1,12 @@
-//! Features of kube-apiserver that this server accepts but does not implement. Each use of one causes a warning.
+//! Features of kube-apiserver that this server accepts but does not implement. Each use of such a feature causes a
+//! warning.
 
 use pintle_json::Json;
 
 use super::{Group, Kinds, VersionKinds};
 use crate::object::metadata;
 
-/// A feature and why it has no effect.
+/// A feature, and the reason why it has no effect.
 type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
@@ -36,7 +37,7 @@ pub(crate) const IMPERSONATION: NoEffect = (
 pub(crate) const RULES: NoEffect =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
-/// Returns the warning about a part of an object.
+/// Returns the warning about a field of an object.
 pub(crate) fn without_effect(what: &str, (_, why): NoEffect) -> String {
     format!("{what} has no effect: {why}")
 }

@@ -1,4 +1,4 @@
-//! Tests of writes that conflict with another request between their read and their commit.
+//! Tests of writes whose object is changed by another request between the read and the commit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Plugin for ConcurrentRequest {
     }
 }
 
-/// Creates a server that runs `act` during each of the next `times` writes.
+/// Creates a registry that runs `act` during each of the next `times` writes.
 fn server(act: fn(&Registry, &RequestTarget), times: usize) -> Registry {
     let mut registry = Registry::new(ApiServerConfig::default(), None);
     let namespace = json!({"metadata": {"name": "default"}});
@@ -76,7 +76,7 @@ fn remove(registry: &Registry, target: &RequestTarget) {
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes like a request.
+/// Writes an object as a request does.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))

@@ -1,6 +1,6 @@
 //! Subresources.
 
-/// The subresource that a request names, or `None` for the object itself.
+/// The subresource that a request names. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses the name of a subresource in a path. An empty name is the object itself.
+    /// Parses the name of a subresource in a path. An empty name means the object itself.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);

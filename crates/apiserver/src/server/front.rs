@@ -1,4 +1,4 @@
-//! Dispatches requests to the server or to the upstream cluster, independent of the transport.
+//! Dispatches requests to the server or to the upstream cluster. It is independent of the transport.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Answers a request, as [`respond`](crate::http::respond) does.
+    /// Serves a request, as [`respond`](crate::http::respond) does.
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

@@ -15,7 +15,7 @@ use pintle_json::{Json, json};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// `apps/v1` DaemonSet.
+/// The strategy of DaemonSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct DaemonSet;
 

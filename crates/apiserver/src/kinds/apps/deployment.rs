@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `apps/v1` Deployment.
+/// The strategy of Deployment in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Deployment;
 

@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ReplicationController.
+/// The strategy of ReplicationController in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ReplicationController;
 

@@ -13,7 +13,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `apps/v1` StatefulSet.
+/// The strategy of StatefulSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct StatefulSet;
 

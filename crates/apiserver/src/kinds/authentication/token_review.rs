@@ -9,7 +9,7 @@ use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 use crate::request::user::User;
 
-/// `authentication.k8s.io/v1` TokenReview.
+/// The strategy of TokenReview in `authentication.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct TokenReview;
 

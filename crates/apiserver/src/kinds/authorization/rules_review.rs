@@ -7,7 +7,7 @@ use crate::kinds::post_handler::{PostHandler, Question, Task};
 use crate::kinds::{Context, RequestTarget, Strategy};
 use crate::request::Subresource;
 
-/// `authorization.k8s.io/v1` SelfSubjectRulesReview.
+/// The strategy of SelfSubjectRulesReview in `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct SelfSubjectRulesReview;
 

@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `batch/v1` CronJob.
+/// The strategy of CronJob in `batch/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CronJob;
 

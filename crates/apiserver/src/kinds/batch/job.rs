@@ -15,7 +15,7 @@ use pintle_meta::GroupVersionKind;
 const GENERATED: [&str; 4] =
     ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
 
-/// `batch/v1` Job.
+/// The strategy of Job in `batch/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Job;
 

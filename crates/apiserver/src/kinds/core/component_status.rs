@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// The strategy of the read-only kind ComponentStatus of `v1`.
+/// The strategy of the read-only kind ComponentStatus in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ComponentStatus;
 

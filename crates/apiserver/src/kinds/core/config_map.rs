@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` ConfigMap.
+/// The strategy of ConfigMap in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ConfigMap;
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 pub(in crate::kinds) use events_api::Event;
 
-/// `v1` Event.
+/// The strategy of Event in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CoreEvent;
 

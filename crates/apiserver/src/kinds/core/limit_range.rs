@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, Text};
 use pintle_schema::quantity;
 
-/// `v1` LimitRange.
+/// The strategy of LimitRange in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct LimitRange;
 

@@ -19,7 +19,7 @@ pub(crate) fn unknown(name: &str) -> Json {
     })
 }
 
-/// `v1` Namespace.
+/// The strategy of Namespace in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Namespace;
 

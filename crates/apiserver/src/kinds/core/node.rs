@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use std::collections::HashSet;
 
-/// `v1` Node.
+/// The strategy of Node in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Node;
 

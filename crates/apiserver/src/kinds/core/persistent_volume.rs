@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, Text, json};
 use pintle_schema::quantity;
 
-/// `v1` PersistentVolume.
+/// The strategy of PersistentVolume in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolume;
 

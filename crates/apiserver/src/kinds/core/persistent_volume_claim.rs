@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_schema::quantity;
 
-/// `v1` PersistentVolumeClaim.
+/// The strategy of PersistentVolumeClaim in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PersistentVolumeClaim;
 

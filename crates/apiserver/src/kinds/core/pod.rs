@@ -71,7 +71,7 @@ enum SpecOwner<'a> {
     Template,
 }
 
-/// `v1` Pod.
+/// The strategy of Pod in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Pod;
 

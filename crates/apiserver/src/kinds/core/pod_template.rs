@@ -8,7 +8,7 @@ use crate::validate::FieldErrors;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` PodTemplate.
+/// The strategy of PodTemplate in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PodTemplate;
 

@@ -75,7 +75,7 @@ fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     more.then(|| format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
 }
 
-/// `v1` ResourceQuota.
+/// The strategy of ResourceQuota in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ResourceQuota;
 

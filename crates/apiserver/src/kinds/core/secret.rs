@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `v1` Secret.
+/// The strategy of Secret in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Secret;
 

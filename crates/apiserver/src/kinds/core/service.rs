@@ -20,7 +20,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use service_errors::errors;
 
-/// The strategy of Service of `v1`. Cluster IPs come from 10.0.0.0/24. Node ports come from 30000–32767.
+/// The strategy of Service in `v1`. Cluster IPs come from 10.0.0.0/24. Node ports come from 30000–32767.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Service;
 

@@ -9,7 +9,7 @@ use crate::request::Subresource;
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `v1` ServiceAccount.
+/// The strategy of ServiceAccount in `v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ServiceAccount;
 

@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `flowcontrol.apiserver.k8s.io` PriorityLevelConfiguration.
+/// The strategy of PriorityLevelConfiguration in `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct PriorityLevelConfiguration;
 

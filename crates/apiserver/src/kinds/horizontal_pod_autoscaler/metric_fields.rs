@@ -1,6 +1,6 @@
 //! The field names of metrics and scaling rules in both versions.
 
-/// The form of a v1 field.
+/// The form of a field in v1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
     /// A string that is always written.

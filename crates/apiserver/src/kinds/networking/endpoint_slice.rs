@@ -1,4 +1,4 @@
-//! EndpointSlice, which belongs to the group `discovery.k8s.io`.
+//! The kind EndpointSlice of the group `discovery.k8s.io`.
 
 use crate::kinds::check::{Check, immutable};
 use crate::kinds::network_rules::{
@@ -14,7 +14,7 @@ use pintle_json::Json;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-/// `discovery.k8s.io/v1` EndpointSlice.
+/// The strategy of EndpointSlice in `discovery.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct EndpointSlice;
 
@@ -30,7 +30,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // These controllers write addresses in canonical form, whatever they read.
+        // Slices of these controllers need no warning, because the controllers always write addresses in canonical form.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }

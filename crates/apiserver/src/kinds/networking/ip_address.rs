@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `networking.k8s.io` IPAddress.
+/// The strategy of IPAddress in `networking.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct IpAddress;
 

@@ -8,7 +8,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_schema::quantity;
 
-/// `storage.k8s.io/v1` CSIStorageCapacity.
+/// The strategy of CSIStorageCapacity in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct CsiStorageCapacity;
 

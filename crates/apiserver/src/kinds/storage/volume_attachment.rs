@@ -10,7 +10,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 use pintle_json::{Json, json};
 
-/// `storage.k8s.io/v1` VolumeAttachment.
+/// The strategy of VolumeAttachment in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct VolumeAttachment;
 

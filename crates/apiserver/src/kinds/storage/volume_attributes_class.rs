@@ -11,7 +11,7 @@ use crate::validate::{FieldError, FieldErrors};
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// `storage.k8s.io` VolumeAttributesClass.
+/// The strategy of VolumeAttributesClass in `storage.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct VolumeAttributesClass;
 

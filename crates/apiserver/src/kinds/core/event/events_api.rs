@@ -12,7 +12,7 @@ use crate::request::Subresource;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 use jiff::Timestamp;
 
-/// `events.k8s.io/v1` Event.
+/// The strategy of Event in `events.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 

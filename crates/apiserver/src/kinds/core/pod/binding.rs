@@ -11,7 +11,7 @@ use crate::kinds::{Context, GroupResource, Kind, RequestTarget, Strategy};
 use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
 
-/// The strategy of Binding of `v1`. Clients post it to the pod's subresource, or to the `bindings` of the namespace.
+/// The strategy of Binding in `v1`. Clients post it to the pod's subresource, or to the `bindings` of the namespace.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Binding;
 

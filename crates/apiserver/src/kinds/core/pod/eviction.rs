@@ -12,7 +12,7 @@ use crate::kinds::{Context, GroupResource, Kind, RequestTarget};
 use crate::object::{holds, metadata, set_condition};
 use crate::request::options::DeleteOptions;
 
-/// `policy/v1` Eviction.
+/// The strategy of Eviction in `policy/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eviction;
 

@@ -16,7 +16,7 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// The strategy of TokenRequest of `authentication.k8s.io/v1`, which is not stored. As in kube-apiserver, a dry run
+/// The strategy of TokenRequest in `authentication.k8s.io/v1`, which is not stored. As in kube-apiserver, a dry run
 /// also issues a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
