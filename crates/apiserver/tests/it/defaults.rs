@@ -1,4 +1,4 @@
-//! Defaults, rounding and generated fields of built-in kinds.
+//! Tests of defaults, rounding and generated fields of built-in kinds.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
