@@ -1,4 +1,4 @@
-//! Masks the parts of a text that differ between runs: UUIDs, times, tokens and revisions in messages.
+//! Masks the values in a text that differ between runs. These are UUIDs, times, tokens and revisions in messages.
 
 /// Replaces UUIDs, times, tokens and revisions with `<uuid>`, `<time>`, `<microtime>`, `<jwt>` or the results of `uid` and `revision`.
 pub(crate) fn mask(
@@ -21,7 +21,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. Where `at` matches, its replacement is inserted and the matched length skipped.
+/// Scans the text once. At each position where `at` matches, inserts the replacement and skips the matched length.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -91,7 +91,7 @@ fn too_old(text: &str) -> Option<(usize, String)> {
     Some((head.len() + first.len() + middle.len() + second.len(), format!("{head}<n>{middle}<n>")))
 }
 
-/// `resourceVersion=5`, `resourceVersion: 5`, `resourceVersion: "5`
+/// Masks the revision in `resourceVersion=5`, `resourceVersion: 5` and `resourceVersion: "5`.
 fn named_revision(text: &str, revision: impl Fn(u128) -> Option<String>) -> Option<(usize, String)> {
     let after = text.strip_prefix("resourceVersion")?;
     let after = after.strip_prefix('=').or_else(|| after.strip_prefix(": "))?;

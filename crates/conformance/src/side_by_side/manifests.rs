@@ -11,7 +11,8 @@ use crate::Json;
 /// One document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file, relative to the folder, and the number of the document in it: `pods/a.yaml#2`.
+    /// The path of the file, relative to the folder, and the number of the document in the file, such as
+    /// `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
@@ -39,11 +40,12 @@ impl Manifest {
     }
 }
 
-/// All documents below a folder, ordered by file name.
+/// All documents of the files below a folder, ordered by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests, with the reason: invalid YAML, or no apiVersion or kind.
+    /// The documents that are not manifests, with the reason. A reason is invalid YAML, or a missing apiVersion or
+    /// kind.
     pub(super) skipped: Vec<String>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Manifests {
 ///
 /// # Errors
 ///
-/// A file cannot be read; the folder has no manifests.
+/// Returns an error if a file cannot be read, or if the folder has no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;
