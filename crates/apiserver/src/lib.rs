@@ -1,4 +1,4 @@
-//! An in-process Kubernetes API server for tests. It serves real HTTP on loopback, needs no cluster and no binaries, and can inject faults.
+//! An in-process Kubernetes API server for tests, with real HTTP on loopback and scripted faults, and without a cluster or binaries.
 //!
 //! ```
 //! # #[tokio::main]

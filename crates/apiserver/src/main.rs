@@ -25,8 +25,8 @@ struct Arguments {
     /// Serve TLS with a certificate generated at startup.
     #[arg(long)]
     tls: bool,
-    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run. Anyone
-    /// who knows the number can derive them.
+    /// Derive names, uids, the administrator's token, and TLS keys and certificates from this number. They are the same in each run. With
+    /// the number, anyone can derive them.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Authenticate users by the tokens in this CSV file: token,user,uid,"group1,group2". Without this file, every caller is an

@@ -61,7 +61,7 @@ use crate::server::{ApiServer, StartError};
 ///   whether the writer is authorized to write.
 /// - The cluster's controllers do not see the plan. For example, a Deployment creates no pods in the plan, and a claim binds no volume.
 /// - The garbage collector only sees objects that have been read. It does not find dependents in collections that were never listed. If a
-///   namespace is deleted, only those of its objects are deleted that have been read.
+///   namespace is deleted, the plan deletes only objects of this namespace that have been read.
 /// - Exec, attach, port forwarding, and proxies of pods, services and nodes do not reach the cluster. The plan rejects them, or they fail
 ///   as if the kubelet were unreachable. A GET of an aggregated API is considered a read and forwarded, even if it
 ///   has side effects there.

@@ -10,7 +10,7 @@ use crate::shape::{is_uuid, mask};
 /// The values that were collected in one run of a case so far.
 pub(crate) struct Placeholders {
     /// The variables. The variables `id`, `ns` and `Id` of the run are first, and the others follow in the order in which they were set.
-    /// `dollar` stands for a literal `$`, as in `${dollar}{x}`.
+    /// The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
     variables: Vec<(String, String)>,
     /// Variables whose value is masked in responses.
     hidden: BTreeSet<String>,

@@ -169,7 +169,7 @@ impl Set {
         both
     }
 
-    /// Returns the set, extended by the struct fields above each path.
+    /// Returns the paths of the set, and the paths of all struct fields above them.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

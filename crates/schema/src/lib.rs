@@ -1,4 +1,4 @@
-//! The types of all built-in Kubernetes kinds and of custom resources. Functions decode and encode objects with these types.
+//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with these types.
 //!
 //! - [`Schema`] is the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
 //!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of

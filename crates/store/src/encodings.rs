@@ -39,7 +39,8 @@ impl Encoding {
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with encodings, in the order of eviction. Dropped objects are removed only when the queue has grown to twice its size.
+    /// The objects with encodings, in the order of eviction. Objects that no longer exist are removed when the queue has doubled its
+    /// length.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects with encodings that are valid only for this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,

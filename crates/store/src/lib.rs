@@ -1,4 +1,4 @@
-//! The storage engine of an API server. It stores Kubernetes objects as bytes, with one sequence of revisions for all objects.
+//! The storage engine of an API server, which stores Kubernetes objects as bytes and numbers all writes with one sequence of revisions.
 //!
 //! - [`VersionedStore`] contains all objects, the log of changes, and the revision. As in etcd, all resources share one sequence of
 //!   revisions. Each resource has a separate log, so following one resource never reads changes of other resources.

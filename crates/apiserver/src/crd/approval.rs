@@ -14,7 +14,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is neither a URL nor a valid reason.
+    /// The value is invalid. It must be a URL, or a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),

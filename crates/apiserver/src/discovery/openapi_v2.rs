@@ -191,7 +191,7 @@ fn lowered(mut schema: Json) -> Json {
         let place = format!("#/definitions/{name}");
         members.insert("$ref", place.into());
     }
-    // A value that may be a number or a string becomes a string.
+    // In version 2, a field that may be a number or a string has the type string.
     if either.is_some_and(|either| either.list("").all(|one| one.get("type").is_some())) {
         schema.set_default("type", "string");
     }

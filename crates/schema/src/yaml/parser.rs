@@ -19,7 +19,7 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. The tag is expanded.
+/// The anchor and the tag of a node. The tag contains its full prefix instead of a handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,

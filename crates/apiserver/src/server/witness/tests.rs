@@ -330,8 +330,8 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the expected records of a write by the namespace controller. The write is to a subresource of the namespace
-/// and sets these finalizers.
+/// Returns the expected records of a write by the namespace controller. The write changes a subresource of the
+/// namespace and sets these finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));

@@ -74,7 +74,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether there is neither an unread change nor an unread [`Lagged`].
+    /// Returns whether there is no unread change and no unread [`Lagged`].
     pub(crate) fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged
