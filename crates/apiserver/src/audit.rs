@@ -13,7 +13,7 @@ use crate::verb::RequestVerb;
 /// One request. Either the server responded to it, or the client closed the connection before the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When the request arrived.
+    /// The time at which the request arrived.
     pub received: Instant,
     /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
@@ -54,7 +54,7 @@ pub struct Commit {
     pub revision: u64,
 }
 
-/// The requests that a server has answered so far, in the order of their responses. Created by
+/// The requests to which a server has responded so far, in the order of the responses. Created by
 /// [`ApiServer::audit`](crate::ApiServer::audit). Each filter method keeps only matching requests.
 ///
 /// The audit drops the oldest requests when it is full (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion about

@@ -107,8 +107,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and two spaces before it
-/// make it empty. Invalid UTF-8 gives a token that matches no user.
+/// Returns the token of `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored, and the token is empty if two
+/// spaces precede it. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -41,13 +41,13 @@ pub struct ApiServerConfig {
     /// at startup. Members of `system:masters` may do everything. Other users need RBAC roles. Default: no file, and every caller is an
     /// administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed of all generated values: names, uids, the administrator's token, and TLS keys and certificates. The
-    /// same seed gives the same values in each run. Default: `None`, which makes them random.
+    /// The seed of all generated values. These are names, uids, the administrator's token, and TLS keys and certificates. With the same
+    /// seed, they are the same in each run. Default: `None`, which makes them random.
     ///
     /// - Faults with a probability use the seed, too. If there is no seed, they use the seed 0.
     /// - Tokens of service accounts contain times. They are the same in each run only if [`start_time`](Self::start_time) is also set.
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - With a seed, TLS keys are Ed25519, which browsers reject. Without a seed, they are P-256.
+    /// - If a seed is set, TLS keys are Ed25519 keys, which browsers reject. Without a seed, they are P-256 keys.
     pub seed: Option<u64>,
     /// The wall time at startup. Default: `None`, which uses the machine's time. After startup, the server follows tokio's clock, which a
     /// test can pause.

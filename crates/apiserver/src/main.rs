@@ -19,7 +19,7 @@ struct Arguments {
     /// The address to listen on. Without --token-auth-file, every client that can reach it is an administrator.
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     bind: IpAddr,
-    /// The port to listen on; 0 picks a free one.
+    /// The port to listen on. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Serve TLS with a certificate generated at startup.

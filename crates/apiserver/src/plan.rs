@@ -69,9 +69,9 @@ use crate::server::{ApiServer, StartError};
 ///   have only roles that have been read. The cluster answers forwarded requests, such as reviews, for the client that the plan was started
 ///   with. If a forwarded request impersonates a user, the cluster answers for this user, provided that the plan's client may impersonate.
 /// - All state is lost when the plan ends. All requested collections are kept in memory.
-/// - Generated names and allocated addresses and ports differ from the ones that the cluster would choose.
-/// - A Lease that the deployed controller holds in the cluster is also held in the plan. Disable leader election in the planned controller,
-///   or use another lease.
+/// - Generated names, allocated addresses and allocated ports differ from the values that the cluster would choose.
+/// - If the deployed controller holds a Lease in the cluster, the Lease is also held in the plan. Disable leader election in the planned
+///   controller, or use another lease.
 ///
 /// # Examples
 ///

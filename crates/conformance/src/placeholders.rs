@@ -9,8 +9,8 @@ use crate::shape::{is_uuid, mask};
 
 /// The values that were collected in one run of a case so far.
 pub(crate) struct Placeholders {
-    /// The variables. The variables `id`, `ns` and `Id` of the run are first, and the others follow in the order in which they were set.
-    /// The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
+    /// The variables. The variables `id`, `ns` and `Id` of the run are first. All other variables follow in the order in which they were
+    /// set. The variable `dollar` is a literal `$`, as in `${dollar}{x}`.
     variables: Vec<(String, String)>,
     /// Variables whose value is masked in responses.
     hidden: BTreeSet<String>,

@@ -15,7 +15,7 @@ pub struct Decoded {
     pub findings: Vec<StrictFinding>,
 }
 
-/// Why a body cannot be decoded.
+/// An error of a body that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyError {

@@ -38,8 +38,8 @@ impl JsonNode {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, the last one wins. Numbers have the form that Go stores: a float with an integral
-    /// value has no decimal point.
+    /// Converts to a value. If a member is duplicated, the last value is kept. Numbers have the form that Go stores: a float with an
+    /// integral value has no decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }

@@ -9,7 +9,7 @@
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure: they use no I/O, clock or task.
+//! All functions are pure. They use no I/O, clock or task.
 //!
 //! Check a manifest without a cluster:
 //!

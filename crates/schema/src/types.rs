@@ -87,11 +87,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items.
+    /// The way in which server-side apply identifies the items.
     pub topology: Topology,
 }
 
-/// How server-side apply identifies the items of a list.
+/// The way in which server-side apply identifies the items of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Topology {
     /// The items have no identity, and a manager owns the whole list.
@@ -188,14 +188,14 @@ pub struct Field {
     pub always: bool,
     /// Whether an object without the field is incomplete.
     pub required: bool,
-    /// How strategic merge patches treat the field.
+    /// The way in which strategic merge patches change the field.
     pub merge: Merge,
     /// The path of protobuf field numbers. It is the field's number, preceded by the number of the embedded message that contains the
     /// field, if there is one. The path is empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 
-/// How a strategic merge patch treats a field.
+/// The way in which a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// Merges a list by `key`, or by value if its items are scalars.

@@ -29,7 +29,7 @@ const EXCESSIVE: &str = "document contains excessive aliasing";
 /// The maximum weight of all nodes with an anchor and their aliases, in bytes. Go accepts about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a body. A duplicate key is a finding, and the last value of the key wins.
+/// Reads the first document of a body. A duplicate key is a finding, and its last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
     // In Go, the JSON encoder reports values that JSON does not have, so the error has no prefix `yaml: `.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
@@ -123,7 +123,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets a member. The last value of a key wins. Returns a finding if the key is already set.
+    /// Sets a member. Replaces an earlier value of the key. Returns a finding if the key is already set.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());

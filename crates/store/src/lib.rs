@@ -88,7 +88,7 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. It bounds the time of a write.
+/// The maximum number of expired changes that one write drops. The limit bounds the time of a write.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The state of an object that a write expects. A write with a wrong expectation changes nothing.

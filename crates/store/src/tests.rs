@@ -267,7 +267,7 @@ fn only_one_object_can_hold_a_claim() {
     assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
-    // An update keeps the claims that the new object has, and releases the others.
+    // An update keeps the claims that the new object has, and releases all other claims.
     let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
     let a =
         store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");

@@ -244,7 +244,7 @@ impl Claims {
 }
 
 impl Named {
-    /// Fails if the UID of the object differs from the UID in the claims.
+    /// Returns an error if the UID of the object differs from the UID in the claims.
     fn check_uid(&self, found: &Json, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
         let uid = metadata::uid(found);
         if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }

@@ -30,8 +30,8 @@ pub(crate) struct Flow {
 pub(crate) struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow of a request. It is the matching schema with the lowest `matchingPrecedence`. Among equal precedences, the first
-    /// name wins. All calls must use the same `db`.
+    /// Returns the flow of a request. It is the matching schema with the lowest `matchingPrecedence`. If several schemas have the lowest
+    /// precedence, it is the first of them by name. All calls must use the same `db`.
     pub(crate) fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The schema `exempt` is built in and is evaluated before all other schemas.
         if user.is_in(MASTERS)

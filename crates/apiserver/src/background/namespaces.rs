@@ -102,7 +102,7 @@ struct Remaining {
     finalizers: Vec<String>,
 }
 
-/// Returns whether the stored namespace is still the same one and is still terminating.
+/// Returns whether the namespace still exists with the same UID and is still terminating.
 fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())

@@ -12,7 +12,7 @@ use super::structural::{Additional, Limits, Structural};
 use super::weight;
 use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 
-/// Validates a value at a path against its schema. Values that are equal to those in `old` are not validated.
+/// Validates a value at a path against its schema. A value that is equal to the value in `old` is not validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }

@@ -39,8 +39,8 @@ pub struct PlannedChange {
     pub fields: Vec<PlannedField>,
     /// The finalizers that would delay the removal of a deleted object.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since the plan first wrote it. In this case, the controller would see a different
-    /// state in the cluster.
+    /// Whether the object has changed in the cluster since the plan first wrote it. In this case, the controller would read a different
+    /// state from the cluster.
     pub moved: bool,
 }
 

@@ -52,7 +52,7 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object of the range. Decodes only those parts of the object that the selectors need.
+    /// Returns whether the selectors match an object of the range. Decodes only the fields of the object that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();

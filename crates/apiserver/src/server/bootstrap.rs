@@ -1,10 +1,10 @@
 //! Creates the objects that every cluster has before a controller runs. These are namespaces, RBAC roles and bindings, flow schemas,
 //! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start, one per line, in the order of
-//! their creation. The objects are in stored form except for UIDs and times, so they are written directly to the store. Creating them one
-//! by one through the API would take most of the start time. Objects that depend on the server are created by code in this module. The
-//! ConfigMap for the tracking of legacy tokens is omitted, so that tests see only their own ConfigMaps.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1 one minute after its start. Each line is one object, and the
+//! lines are in the order of creation. The objects are in stored form except for UIDs and times, so they are written directly to the store.
+//! Creating them one by one through the API would take most of the start time. Objects that depend on the server are created by code in
+//! this module. The ConfigMap for the tracking of legacy tokens is omitted, so that tests see only their own ConfigMaps.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

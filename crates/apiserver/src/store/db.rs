@@ -324,7 +324,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Removes the claims of a draft if another object holds one of them. The other object keeps the claim.
+    /// Removes the claims of a draft if another object has one of them. The other object keeps the claim.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }

@@ -39,7 +39,7 @@ fn message(body: &[u8]) -> &[u8] {
     &rest[digits..]
 }
 
-/// Returns the next frame without its length. `rest` holds bytes that were received after the previous frame.
+/// Returns the next frame without its length. `rest` contains bytes that were received after the previous frame.
 async fn next_frame(watch: &mut Incoming, rest: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Some((length, frame)) = rest.split_first_chunk::<4>() {

@@ -17,7 +17,7 @@ use super::keys::{Key, keys};
 use crate::Sample;
 use crate::meter::{Tally, measure, resident, thread_cpu};
 
-/// The number of keys that the other thread holds and finishes one by one.
+/// The number of keys that are in flight in the other thread. This thread finishes them one by one.
 const HELD: usize = 100_000;
 
 /// 1 M keys become due at once. One thread takes and finishes them.

@@ -38,7 +38,7 @@ pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Fails if a container does not specify a resource that the quota limits. A pod that has resources at pod level is not checked.
+/// Returns an error if a container does not specify a resource that the quota limits. A pod that has resources at pod level is not checked.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());

@@ -102,7 +102,7 @@ impl States {
     }
 }
 
-/// Returns whether an assertion holds between two characters. Word characters are ASCII, as in Go.
+/// Returns whether an assertion, such as `\b`, is true between two characters. Word characters are ASCII, as in Go.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_boundary = is_word(before) != is_word(after);

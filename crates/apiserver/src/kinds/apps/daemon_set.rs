@@ -154,7 +154,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
 ///
 /// # Errors
 ///
-/// Fails if the annotation is not a number.
+/// Returns an error if the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }

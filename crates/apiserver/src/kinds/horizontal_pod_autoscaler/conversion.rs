@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// Converts v1 to v2. Ignores an annotation if any value in it is invalid.
+/// Converts v1 to v2. Ignores an annotation that contains an invalid value.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);

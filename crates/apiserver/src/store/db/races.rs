@@ -58,7 +58,7 @@ fn write(db: &Db, writer: u64) {
     }
 }
 
-/// Calls `check` repeatedly while others write, and once after they have finished.
+/// Calls `check` repeatedly while other threads write, and once after they have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();

@@ -14,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Keeps the QoS class of the pod if the new status has none.
+/// Restores the QoS class of the pod if the new status has no QoS class.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
