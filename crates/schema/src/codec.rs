@@ -41,7 +41,7 @@ pub struct Expected<'a> {
 ///
 /// # Errors
 ///
-/// The body is not an object of that kind. The response is 400 for all errors.
+/// Returns an error if the body is not an object of the kind. The server responds to all these errors with status 400.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
@@ -112,7 +112,7 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// Returns the message of the 400 response for `fieldValidation=Strict`. `None` if there are no findings.
+/// Returns the message of the 400 response for `fieldValidation=Strict`. Returns Returns `None` if there are no findings.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
@@ -207,7 +207,8 @@ fn is_no_longer_served(version: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The object has a version other than `expected`. The server responds with status 400. Findings take precedence over this error.
+/// Returns an error if the object has a version other than `expected`. The server responds with status 400. Findings take precedence over
+/// this error.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }

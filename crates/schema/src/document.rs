@@ -33,7 +33,7 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// The text is not JSON. The message is close to Go's.
+    /// Returns an error if the text is not JSON. The message is similar to Go's message.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         take_json(body, AsWritten)
     }

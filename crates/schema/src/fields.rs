@@ -65,7 +65,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns what Go writes for a struct in which only these fields are set.
+    /// Returns the members that Go writes for a struct in which only these fields are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -116,7 +116,7 @@ pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// Returns what Go writes for a value that was never set.
+/// Returns the value that Go writes if no value was set.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),

@@ -89,8 +89,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the innermost field in the form of Go's errors, such as `PodSpec.spec.containers`. This is the name of the innermost struct
-    /// and the names of all fields of the path, without indexes and map keys.
+    /// Returns the innermost field in the form of Go's errors, such as `PodSpec.spec.containers`. The text has the name of the innermost
+    /// struct, followed by the names of all fields of the path. Indexes and map keys are omitted.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

@@ -3,8 +3,8 @@
 use serde_json::{Error, Number};
 
 /// Returns a number as Go decodes and encodes it. Go keeps 64-bit integers and converts all other numbers to floats. It writes a float with
-/// an integral value without a decimal point, as the shortest digits and trailing zeros. When Go reads this text again, it gets an integer
-/// if the number fits.
+/// an integral value as an integer: the shortest digits, followed by zeros. If such a number fits into 64 bits, Go reads it as an integer
+/// later.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

@@ -108,7 +108,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// A value has the wrong type or format.
+    /// Returns an error if a value has the wrong type or format.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::read_object(&object, self)
     }
@@ -141,7 +141,7 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The first document of a YAML text with the findings about duplicate keys, or an error message.
+/// The result of reading YAML: the first document and the findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
 /// Reads a YAML 1.1 body as Kubernetes does. Reads only the first document. An empty body is null.
@@ -160,16 +160,16 @@ pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file: UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
+/// Returns the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The result does not contain the mark.
 ///
 /// # Errors
 ///
-/// The bytes are not valid text. The error is libyaml's.
+/// Returns the error of libyaml if the bytes are not valid text.
 pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str> {
     yaml::text(bytes)
 }
 
-/// Returns the documents of a YAML text as JSON. The iterator ends after the first document that cannot be read, with its error.
+/// Returns the documents of a YAML text as JSON. If a document cannot be read, the iterator returns its error and ends.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
@@ -178,7 +178,7 @@ pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> 
 ///
 /// # Errors
 ///
-/// A value has the wrong type or format.
+/// Returns an error if a value has the wrong type or format.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }

@@ -93,7 +93,7 @@ impl Schemas {
 
     fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
-            // This is the only field of any JSON shape that has a named schema.
+            // The field `fieldsV1` is the only field of type `Any` with a named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }

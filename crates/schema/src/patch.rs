@@ -72,7 +72,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not a list of operations, or the list is too long.
+    /// Returns an error if the body is not a list of operations, or if the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
@@ -81,7 +81,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not an object. If `validated` is false, a list is accepted, too. The list replaces the whole object.
+    /// Returns an error if the body is not an object. If `validated` is false, a list is also accepted. The list replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
@@ -101,7 +101,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// The body is not an object or null.
+    /// Returns an error if the body is not an object or null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {

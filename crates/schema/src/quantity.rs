@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A quantity: an amount, and the format of its unit.
+/// A quantity, which is an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -91,7 +91,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns the text that Go writes for a quantity. `None` if `text` is not a quantity.
+/// Returns the text that Go writes for a quantity. Returns Returns `None` if `text` is not a quantity.
 ///
 /// Go keeps most texts whose power of ten is a multiple of three, such as `1E3`, `+1` and `1.500`. It rewrites all other texts without a
 /// fraction, with the largest unit that allows this. If no unit is large enough, Go omits the unit, which changes the amount.
@@ -210,7 +210,7 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parts of a quantity's text.
+/// The parsed text of a quantity.
 struct Parts<'a> {
     negative: bool,
     /// The digits before the decimal point, without leading zeros. It is "0" if no digits remain.

@@ -21,7 +21,7 @@ pub(super) enum ScalarError<'a> {
 }
 
 impl Scalar {
-    /// Returns Go's name of the type.
+    /// Returns the name of the scalar's type in Go.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -36,7 +36,7 @@ impl Scalar {
         }
     }
 
-    /// Returns what Go writes for a value that was never set.
+    /// Returns the value that Go writes if no value was set.
     pub(super) fn zero(self) -> Json {
         match self {
             Self::String => "".into(),

@@ -80,7 +80,7 @@ pub(crate) fn shape(value: &Json) -> &'static str {
 ///
 /// # Errors
 ///
-/// The text is not JSON. The message is close to Go's.
+/// Returns an error if the text is not JSON. The message is similar to Go's message.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
     // Valid UTF-8 takes the fast path, because the lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
@@ -97,7 +97,7 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
 ///
 /// # Errors
 ///
-/// The source returns an error. Sinks never fail.
+/// Returns the error of the source. Sinks never fail.
 pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }

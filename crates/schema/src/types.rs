@@ -114,7 +114,7 @@ pub struct ListKey {
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
+    /// The name of the struct in the type table, such as `core.PodSpec`. Empty for a struct of a custom resource.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
@@ -178,11 +178,11 @@ impl Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name in JSON.
+    /// The name of the field in JSON.
     pub name: String,
     /// The type.
     pub of: Type,
-    /// Whether Go distinguishes an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty value.
     pub pointer: bool,
     /// Whether Go writes the field even when it is empty.
     pub always: bool,
@@ -190,8 +190,8 @@ pub struct Field {
     pub required: bool,
     /// The way in which strategic merge patches change the field.
     pub merge: Merge,
-    /// The path of protobuf field numbers. It is the field's number, preceded by the number of the embedded message that contains the
-    /// field, if there is one. The path is empty if protobuf does not have the field.
+    /// The path of protobuf field numbers. The path is the number of the field. If an embedded message contains the field, the number of
+    /// this message precedes it. The path is empty if protobuf does not have the field.
     pub number: Vec<u32>,
 }
 

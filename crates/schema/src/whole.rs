@@ -173,7 +173,7 @@ impl TypeMetaField {
     ///
     /// # Errors
     ///
-    /// One of the field's values is not a string.
+    /// Returns an error if one of the field's values is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));

@@ -99,7 +99,7 @@ struct YamlReader<'p, 'a> {
     /// The total weight of nodes that may still be copied, in bytes.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The key marks of the map that was read or copied last.
+    /// The keys and lines of the map that was read or copied last.
     places: Vec<KeyMark>,
     /// A value that JSON cannot represent, in the form of Go's error.
     unsupported: Option<&'static str>,
@@ -137,7 +137,7 @@ impl YamlMembers {
     }
 }
 
-/// The members of a map that is merged into another one, with their key marks.
+/// The members of a map that is merged into another map, and the keys and lines of these members.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -377,7 +377,7 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text as a key and its form in Go's errors.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the key and its form in Go's errors.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,

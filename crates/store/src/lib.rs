@@ -226,7 +226,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Some of these changes are no longer available.
+    /// Returns an error if some of these changes are no longer available.
     pub fn changes_since(
         &self,
         resource: &str,

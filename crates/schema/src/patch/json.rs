@@ -12,14 +12,14 @@ use crate::{DEEPEST, JsonNode, StrictFinding};
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch inserts, including nested values. The patch visits all nested values of an inserted value to
-/// find its depth. Without this limit, a patch that moves a large value back and forth would take minutes.
+/// The maximum number of values that a patch inserts, including nested values. To find the depth of an inserted value, the code visits all
+/// values inside it. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
 /// The maximum number of list items that a patch shifts in all. Inserting or removing an item shifts all items behind it.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A list of operations, applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a value would be nested in
-/// more than 127 lists and objects.
+/// A JSON patch. Its operations are applied in order. Applying fails if the operations copy more than 3 MiB in total, or if a value would
+/// be nested in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
@@ -173,7 +173,7 @@ impl PatchOperation {
     }
 }
 
-/// The amounts that a patch has used of each limit.
+/// The counts that are compared with the limits of a patch.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -292,7 +292,8 @@ fn index(part: &str, length: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < length)
 }
 
-/// Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a list.
+/// Returns the value at a key of a map or list. Returns `Some(None)` for an absent member of a map, and `None` for an absent item of a
+/// list.
 fn get<'a>(parent: &'a Json, key: &str) -> Option<Option<&'a Json>> {
     match parent {
         Json::Object(members) => Some(members.get(key)),

@@ -1,4 +1,4 @@
-//! The order of a list after a strategic merge patch.
+//! Orders the items of a list after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,7 +35,7 @@ pub(super) struct Places<'a> {
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of an item: its key as Go prints it, or its value if the list has no key.
+/// The identity of an item. It is the item's key as Go prints it. If the list has no key, it is the item's value.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),

@@ -18,7 +18,7 @@ const ORDER: &str = "$setElementOrder/";
 ///
 /// # Errors
 ///
-/// A directive is invalid, or an item of a keyed list lacks its key.
+/// Returns an error if a directive is invalid, or if an item of a keyed list has no key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)

@@ -32,7 +32,7 @@ impl Enveloped {
     ///
     /// # Errors
     ///
-    /// The kind is not built in, or the document does not fit it.
+    /// Returns an error if the kind is not built in, or if the document does not fit the kind.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
@@ -96,7 +96,7 @@ impl ListEnvelope {
     ///
     /// # Errors
     ///
-    /// `metadata` is not the metadata of a list.
+    /// Returns an error if `metadata` is not the metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();

@@ -1,4 +1,4 @@
-//! Encodes the JSON of an object into protobuf.
+//! Encodes the JSON of an object as protobuf.
 //!
 //! The message equals Go's encoding of the same object, byte for byte. Fields are in the order of their numbers, and fields that are not
 //! pointers in Go are present even if empty. The entries of maps are in the order of their keys.
@@ -23,7 +23,7 @@ use crate::{Field, MapType, Scalar, Struct, Type, Union};
 ///
 /// # Errors
 ///
-/// A value does not have the type of its field.
+/// Returns an error if a value does not have the type of its field.
 pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends encoded fields whose field number paths have the same first `depth` numbers. The fields of an embedded Go struct form a
-    /// separate message.
+    /// Appends encoded fields. The first `depth` numbers of their protobuf field paths are equal. The fields of an embedded Go struct form
+    /// a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends what Go writes for a field that was never set.
+/// Appends the encoding that Go writes for a field that is not set.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -163,7 +163,7 @@ impl Put<'_> {
         E::invalid_type(found, self)
     }
 
-    /// Encodes the entries of a map: the key is field 1, the value field 2.
+    /// Encodes the entries of a map. The key is field 1, and the value is field 2.
     fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {

@@ -92,7 +92,7 @@ fn body_without_kind_has_the_expected_kind() {
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// Recorded from kube-apiserver 1.36.
+/// These bytes were recorded from kube-apiserver 1.36.
 #[test]
 fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [

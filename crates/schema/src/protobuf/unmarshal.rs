@@ -130,7 +130,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
     Ok(())
 }
 
-/// Decodes an entry of a map: the key is field 1, the value field 2.
+/// Decodes an entry of a map. The key is field 1, and the value is field 2.
 fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {

@@ -72,7 +72,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // Null, booleans, integers, `{}` and `[]` have the same text in JSON.
+        // Null, booleans, integers, `{}` and `[]` have the same text in YAML and JSON.
         other => {
             let _ = writeln!(out, "{other}");
         }

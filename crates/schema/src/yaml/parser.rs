@@ -26,7 +26,7 @@ pub(super) struct Properties {
     pub(super) tag: Option<String>,
 }
 
-/// The position in the grammar.
+/// The position of the parser in the grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Returns to the parser state from before the node.
+    /// Returns to the state in which the parser was before the node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }

@@ -103,7 +103,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns whether the scanner must read more tokens before it returns the first one, because the first token may turn out to be a key.
+    /// Returns whether the scanner must read more tokens before it can return the first token. This is the case if the first token may turn
+    /// out to be a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! Tests of decoding bodies and of its errors.
+//! Tests of decoding bodies, and of errors about bodies.
 
 use pintle_json::{Json, json};
 use pintle_schema::*;
@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only the exact name is special. The schema of the custom resource decides about variants
-    // in letter case.
+    // For a custom resource, only the exact name is special. The schema of the custom resource decides what happens to
+    // other spellings of the name.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -194,7 +194,7 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
         (
-            // A list in a new item is new.
+            // A list in a new item does not continue an earlier list.
             vec![r#"[{"args": ["1", "2"], "args": ["3"]}]"#, "[]", r#"[{"args": ["4"], "args": [null, null]}]"#],
             json!([{"name": "", "args": ["4", ""], "resources": {}}]),
         ),
@@ -203,7 +203,7 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // The time is linear because cut-off items are not moved for each list, and because path texts have a limit.
+    // The time must be linear. Cut-off items are not moved for each list, and path texts have a limit.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));

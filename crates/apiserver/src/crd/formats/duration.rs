@@ -54,7 +54,7 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns whether a number in the text has a known unit. `None` if a number is too large.
+/// Returns whether a number in the text has a known unit. Returns `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
