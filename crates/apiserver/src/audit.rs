@@ -32,11 +32,11 @@ pub struct AuditRecord {
     /// The name. Empty for a collection.
     pub name: String,
     /// The HTTP status. For a watch, this is the status at the start of the response. The code is 0 if the client closed the connection
-    /// before the server had a status. A request that timed out is recorded when the server has finished processing it, which may be after
-    /// the response.
+    /// before the server had a status. A request that timed out is recorded when the server has finished its work for the request. This may
+    /// be after the response.
     pub code: u16,
-    /// The last write of the request, regardless of its response. `None` if the request wrote nothing, for example because it was a read, a
-    /// dry run, was rejected or did not change the object.
+    /// The last write of the request, regardless of its response. `None` if the request wrote nothing. Examples are reads, dry runs,
+    /// rejected requests and requests that do not change the object.
     pub committed: Option<Commit>,
     /// The audit annotations of admission, as in kube-apiserver's audit events. For a pod, these are the enforced security standard,
     /// `pod-security.kubernetes.io/enforce-policy`, and the violations of the audited standard,
@@ -47,8 +47,8 @@ pub struct AuditRecord {
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. The order of these times is the order of the revisions. The duration of the request and of its response does
-    /// not influence it.
+    /// The time of the write. The order of these times is the order of the revisions. The duration of a request has no influence on this
+    /// order.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -88,7 +88,7 @@ pub struct ServerAudit {
 }
 
 impl ServerAudit {
-    /// Returns the records.
+    /// Returns the records, in the order of the responses.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
-//! The controllers that run in the server. Clients expect their effects as a part of the API. Some of them run in kube-controller-manager
-//! in a real cluster: they delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles. The others run in
-//! kube-apiserver: they maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of FlowSchemas, and
+//! The controllers that run in the server. Clients expect their effects as a part of the API. In a real cluster, some of them run in
+//! kube-controller-manager. They delete the contents of deleted namespaces, collect garbage, and aggregate cluster roles. All others run in
+//! kube-apiserver. They maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of FlowSchemas, and
 //! delete expired events.
 //!
 //! Each controller is a separate task, so a namespace with 100,000 objects does not delay new definitions. A controller observes all
@@ -57,7 +57,7 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// The revision up to which a controller has no pending work, for each controller.
+    /// For each controller, the revision up to which it has no pending work.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
@@ -113,7 +113,7 @@ impl Background {
     }
 }
 
-/// The state of [`Background::start`]: the controllers that have been started so far.
+/// The controllers that [`Background::start`] has started so far.
 struct Starting<'a> {
     registry: &'a Arc<Registry>,
     stop: &'a CancellationToken,

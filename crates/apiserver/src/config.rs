@@ -57,15 +57,14 @@ pub struct ApiServerConfig {
     /// The number of changes that a watcher may lag behind before the server closes its stream. Only changes of the watched resource count.
     /// Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read its initial objects while
-    /// all changes since the start of the watch are still stored. The server closes the stream of a watcher that does not read them in
-    /// time.
+    /// All watchers share one copy of the changes, so a slow watcher uses no extra memory. A watcher must read its initial objects before
+    /// the server drops the first change after the start of the watch. Otherwise, the server closes the stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
     /// A server that replaces an earlier server needs a value above all versions that the earlier server returned. Clients of the earlier
-    /// server then get the error that their versions are too old, and re-list. With a lower value, their watches would wait until the new
-    /// server has reached the old versions.
+    /// server then get the error that their versions are too old, and re-list. With a lower value, watches of these clients would wait
+    /// until the new server has reached their versions.
     pub first_revision: u64,
     /// The maximum number of changes to keep for each resource. Default: 100 000. In addition, each write drops up to a thousand changes
     /// that are older than five minutes. The last change of a resource is always kept. A watch or list fails if it starts at a version
@@ -76,8 +75,8 @@ pub struct ApiServerConfig {
     /// kept.
     ///
     /// A separate cache of half this size stores other encodings of current and past objects: protobuf, metadata only, and table rows. When
-    /// the cache is full, it evicts encodings that have been used only once. An evicted encoding is created again on demand. A list in
-    /// protobuf creates it twice, because the body begins with its length.
+    /// the cache is full, it evicts encodings that have been used only once. An evicted encoding is created again on demand. For a list in
+    /// protobuf, this happens twice, because the body begins with its length.
     pub history_bytes: usize,
     /// The approximate memory limit for request bodies that are being received or served, in bytes. Default: 256 MiB,
     /// plus one eighth that is reserved for bodies of at most 64 KiB.
@@ -85,16 +84,16 @@ pub struct ApiServerConfig {
     /// Above the limit, the server aborts the oldest large body that is still incomplete. The client of this request gets status 429, with
     /// a retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server reduces the number to half of the open files that the
-    /// process is allowed at startup. The other half remains for all other uses. When the limit is reached, further clients wait until a
-    /// connection closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server uses at most half of the open files that the process is
+    /// allowed at startup. The other half remains for all other uses. When the limit is reached, further clients wait until a connection
+    /// closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for custom resource definitions and the Service `kubernetes` always
     /// run.
     pub controllers: Controllers,
     /// Whether to serve coordinated leader election, like kube-apiserver with the feature gate `CoordinatedLeaderElection` and
     /// `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If enabled, LeaseCandidates are served, and leases keep `strategy`
-    /// and `preferredHolder`. The server does not assign leases, because this needs a controller.
+    /// and `preferredHolder`. The server does not assign leases, because this is the task of a controller.
     pub coordinated_leader_election: bool,
     /// Whether the server runs on its own thread with its own runtime. Default: no, which means that the server runs on the runtime that
     /// starts it. On that runtime, the server yields to other tasks every few milliseconds, even during long lists and with large bodies.

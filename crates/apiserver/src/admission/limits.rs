@@ -29,7 +29,7 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers without own values, and records the defaults in an annotation.
+/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -239,7 +239,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is more than `b`. The quantities are compared in a precision that is possible for all of `all`.
+/// Returns whether `a` is more than `b`. The comparison has a precision that is possible for all quantities in `all`.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -1,4 +1,4 @@
-//! Authorizes requests. Members of `system:masters` may do everything. RBAC decides about other users.
+//! Authorizes requests. Members of `system:masters` may do everything. RBAC rules decide for all other users.
 
 use pintle_meta::{Reason, StatusDetails};
 
@@ -14,7 +14,7 @@ use crate::request::user::{MASTERS, User};
 pub(crate) enum Decision {
     /// The request is allowed. The text is the reason.
     Allowed(String),
-    /// No rule allows the request. May contain an error, such as a missing role.
+    /// No rule allows the request. The variant may contain an error about a missing role.
     NoOpinion(Option<String>),
 }
 

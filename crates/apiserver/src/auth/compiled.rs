@@ -15,8 +15,8 @@ pub(super) trait Index: Default {
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query applies the pending changes first, so it sees all earlier writes. The cost of an update depends only
-/// on the changed objects.
+/// The index of one store. Each query applies the pending changes first, so its result includes all earlier writes. The cost of an update
+/// depends only on the changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 

@@ -42,7 +42,7 @@ pub(crate) fn check_grant(
     }
 }
 
-/// A write of a role or binding.
+/// The data about a write of a role or binding.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,

@@ -1,6 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The classification is only for the response headers, which match kube-apiserver's.
+//! The server does not queue or limit requests. The classification is only for the response headers, which match the headers of
+//! kube-apiserver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl Flows {
 struct FlowIndex {
     /// The flow schemas, keyed by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// The key in `schemas` for each name.
+    /// The key in `schemas` of each flow schema, by its name.
     places: HashMap<Box<str>, Box<str>>,
     /// The UIDs of priority levels by name.
     levels: HashMap<Box<str>, Arc<str>>,

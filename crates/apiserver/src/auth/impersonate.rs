@@ -1,4 +1,4 @@
-//! Impersonation: parses the headers and checks the right to impersonate.
+//! Impersonation. This module parses the headers and checks the right to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,7 +15,8 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user to impersonate, exactly as in the headers. `None` without such headers. The order of the headers does not matter.
+/// Returns the user to impersonate, exactly as in the headers. Returns `None` if there are no impersonation headers. The order of the
+/// headers does not matter.
 ///
 /// Invalid UTF-8 in a header is replaced, and the header is not ignored. Otherwise, the request would run with the sender's own rights.
 ///

@@ -32,7 +32,7 @@ pub enum TokenFileError {
     Line {
         /// The file.
         path: PathBuf,
-        /// The number of the line, from 1.
+        /// The number of the line. The first line has the number 1.
         line: usize,
     },
 }

@@ -65,7 +65,7 @@ impl Controller for ApiServices {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
-        // The controllers of an upstream cluster maintain the APIServices of that cluster.
+        // In a plan, the controllers of the upstream cluster maintain these APIServices.
         if registry.db.is_mirror() {
             return None;
         }

@@ -41,7 +41,7 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The accepted names of the definitions.
     taken: Taken,
-    /// The definitions that still request a name which another definition has. They can get the name when the other definition is deleted.
+    /// The definitions that wait for a name, because another definition has it. They can get the name when the other definition is deleted.
     waiting: BTreeSet<Key>,
 }
 
@@ -68,7 +68,7 @@ impl Controller for Definitions {
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Serves new definitions and removes deleted ones. Returns when to check again.
+    /// Serves new definitions and removes deleted definitions. Returns the time of the next check.
     ///
     /// This method processes only the changed definitions, and definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -88,7 +88,7 @@ impl Controller for Definitions {
         for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
             if registry.db.is_left_alone(DEFINITIONS, &key) {
-                continue; // The upstream cluster deletes the definition.
+                continue; // In a plan, the upstream cluster deletes this definition.
             }
             waiting |= !self.delete_objects(registry, &outline).await;
         }
@@ -294,7 +294,7 @@ impl DefinitionGroup {
     /// Returns the definition with its new status. Returns `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // The names of a definition do not conflict with themselves.
+        // The definition's own names are removed first, because a definition does not conflict with itself.
         self.taken.remove(&outline);
         let settled = crd::settle(&outline, &self.taken, now);
         self.taken.add(&outline);

@@ -54,7 +54,7 @@ impl Controller for Expiry {
         let now = Instant::now();
         while let Some(first) = self.due.first_entry().filter(|first| first.get().0 <= now) {
             let (revision, (_, key)) = first.remove_entry();
-            // Events of an upstream cluster expire there.
+            // In a plan, the upstream cluster deletes its expired events.
             if !registry.db.is_left_alone(EVENTS, &key) && registry.db.remove(&EVENTS.into(), &key, revision).is_err() {
                 tracing::trace!(key = &*key, "an event was written while it expired, and is kept");
             }

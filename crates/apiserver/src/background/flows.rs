@@ -51,7 +51,7 @@ impl Controller for Flows {
         if std::mem::take(&mut self.levels) {
             due.extend(all(registry, SCHEMAS).map(|(key, _)| key));
         }
-        // The controllers of an upstream cluster maintain the FlowSchemas of that cluster.
+        // In a plan, the controllers of the upstream cluster maintain these FlowSchemas.
         if registry.db.is_mirror() {
             return None;
         }

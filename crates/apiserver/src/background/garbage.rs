@@ -187,7 +187,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // The garbage collector of the upstream cluster handles objects that were deleted there.
+        // In a plan, the garbage collector of the upstream cluster handles objects that were deleted in the upstream cluster.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }

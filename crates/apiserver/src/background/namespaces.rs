@@ -63,7 +63,7 @@ impl Controller for Cleaner {
 
     /// Deletes the contents of the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // The upstream cluster handles namespaces that were deleted there.
+        // In a plan, the upstream cluster handles namespaces that were deleted in the upstream cluster.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();

@@ -64,7 +64,7 @@ impl AggregatedRole {
     }
 }
 
-/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and of the roles' names.
+/// Returns the distinct rules of all roles that `role` selects, in the order of the selectors and, for each selector, of the role names.
 ///
 /// The work is bounded even if a role has many equal selectors. Each distinct selector is evaluated once, and a role is no longer checked
 /// after a selector has selected it.

@@ -7,7 +7,7 @@ use super::json_path::{self, Hop};
 use crate::kinds::table::{Column, age};
 use crate::object::metadata;
 
-/// Computes one cell of a custom resource's row.
+/// A function that computes one cell in the row of a custom resource.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
@@ -27,7 +27,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     };
     let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
     if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // One invalid path disables all additional columns.
+        // A single invalid path disables all additional columns.
         additional.clear();
     }
     for column in &additional {

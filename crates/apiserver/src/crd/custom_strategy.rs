@@ -180,7 +180,7 @@ impl Strategy for Custom {
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // The definition does not have this version. The object will be rejected.
+            // The definition does not have this version, so the object will be rejected later.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -284,7 +284,8 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // The schema of the version in which the object was written fills in defaults. This version's schema only prunes.
+        // The defaults come from the schema of the version in which the object was written. The schema of the served
+        // version only prunes.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

@@ -95,7 +95,7 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     }
 }
 
-/// Turns floats without a fraction into integers, as kube-apiserver stores them.
+/// Converts floats without a fraction to integers, because kube-apiserver stores them as integers.
 pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

@@ -69,7 +69,7 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Returns the errors of embedded objects: each needs a valid version, kind and metadata.
+/// Returns the errors of embedded objects. Each embedded object needs a valid version, kind and metadata.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);

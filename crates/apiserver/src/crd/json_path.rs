@@ -13,7 +13,7 @@ pub(crate) enum Hop {
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
-    /// The items whose value at a path equals, or does not equal, another value.
+    /// The items whose value at a path is equal, or is not equal, to a given value.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The items that have a value at a path.
     Having(Vec<Hop>),

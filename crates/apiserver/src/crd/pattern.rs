@@ -15,7 +15,7 @@ use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::translate::TranslatorBuilder;
 
-/// The maximum size of an automaton in bytes. A pattern that needs a larger one runs on a [`Machine`].
+/// The maximum size of an automaton in bytes. A pattern that needs a larger automaton runs on a [`Machine`].
 const LARGEST_AUTOMATON: usize = 32 << 10;
 /// The number of bytes of text that count as one step.
 pub(super) const STEP_OF_TEXT: usize = 64;

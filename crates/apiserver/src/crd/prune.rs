@@ -1,4 +1,4 @@
-//! Prunes custom resources: removes the fields that their schema does not declare.
+//! Prunes custom resources by removing the fields that their schema does not declare.
 
 use pintle_json::{Json, Map};
 

@@ -145,7 +145,7 @@ impl Structural {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// Returns the schema of a member, if it has one.
+    /// Returns the schema of a member. Returns `None` if the member has no schema.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),

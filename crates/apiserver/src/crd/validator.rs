@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn null_is_not_a_value_of_a_nullable_enum() {
-        // Recorded from kube-apiserver 1.36.1.
+        // The expected messages were recorded from kube-apiserver 1.36.1.
         for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
             let schema = json!({"type": "string", "nullable": true, "enum": values});
             let schema = Structural::read(&schema, &mut Patterns::default());

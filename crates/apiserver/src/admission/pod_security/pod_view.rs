@@ -63,7 +63,7 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Returns whether the pod has its own user namespace.
+    /// Returns whether the pod runs in a separate user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -73,7 +73,7 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Returns whether the security context of a container has a value at a pointer.
+/// Returns whether the security context of a container has a value at a JSON pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }

@@ -68,7 +68,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to usage by the resource names of quotas.
+/// Converts requests and limits to usage. The names of the resources in the result are the names that quotas use.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -115,12 +115,12 @@ fn own(pod: &Json, side: &str) -> Amounts {
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The resources of containers according to the status of the pod.
+/// The resources of containers, as reported in the status of the pod.
 struct ContainerStatuses<'a> {
     /// The status of each container, by container name. If several statuses of a container have resources, the map contains the first one.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// The kubelet has declared the pending resize infeasible.
+    /// Whether the kubelet has declared the pending resize infeasible.
     infeasible: bool,
 }
 

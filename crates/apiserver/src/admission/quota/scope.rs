@@ -51,7 +51,7 @@ fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// Returns the volume attributes classes of a claim: desired, current and target.
+/// Returns the desired, the current and the target volume attributes class of a claim.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

@@ -183,7 +183,8 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings of one namespace that match a user, sorted by name. Each has the index of the first matching subject.
+    /// Returns the bindings of one namespace that match a user, sorted by name. Each binding is paired with the index of the first subject
+    /// that matches.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -254,7 +255,7 @@ impl IndexedBinding {
 }
 
 impl Subject {
-    /// `namespace` is the namespace of the binding.
+    /// Creates the subject of a binding. `namespace` is the namespace of the binding.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let display = match kind {

@@ -42,8 +42,8 @@ pub(super) fn owner_state(
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // If there is an upstream cluster, the owner may exist there without having been fetched. The owner is absent
-        // only if it was deleted in this server.
+        // In a plan, the owner may exist in the upstream cluster although it was not loaded. It is absent only if it
+        // was deleted in the plan.
         return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {

@@ -133,7 +133,7 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) 
     errors
 }
 
-/// Returns the default without unknown metadata fields, which are not an error.
+/// Returns the default without unknown metadata fields, because such fields are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);

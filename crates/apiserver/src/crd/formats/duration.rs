@@ -1,4 +1,5 @@
-//! Durations: in Go's format (`1h30m`), or a text that contains a number with a unit (`3 hours`, `PT1H`).
+//! Durations. A duration has Go's format (`1h30m`), or is a text that contains a number with a unit (`3 hours`,
+//! `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),

@@ -1,5 +1,5 @@
-//! URIs that Go's `url.ParseRequestURI` accepts. A URI must be absolute, or an absolute path. There are no fragments: `#` is an ordinary
-//! character.
+//! URIs that Go's `url.ParseRequestURI` accepts. A URI must be absolute, or an absolute path. There are no fragments, because `#` is
+//! treated as an ordinary character.
 
 use std::net::Ipv6Addr;
 
